@@ -1,0 +1,46 @@
+"""What `make demo` shows: trees become node features, and the features alone give the trees back."""
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import phloem
+from phloem.data.examples import find_trees
+
+
+def shade(share: float) -> str:
+    """A feature as a table cell: what is near stands out."""
+    style = "bold green" if share > 0.3 else "dim" if share < 0.05 else "default"
+    return f"[{style}]{share:.2f}[/]"
+
+
+console = Console(highlight=False, soft_wrap=True)
+
+sample = phloem.read_trees(find_trees("primates"))
+taxa = len(sample.taxa)
+console.print(f"[bold]1. Read[/]     {len(sample)} topologies of {taxa} primates, from 1,000 bootstrap trees.\n")
+
+features = phloem.dirichlet_features(sample.topologies)  # (trees, nodes, taxa)
+console.print(
+    f"[bold]2. Embed[/]    Node features of shape {features.shape}: each interior node is its neighbours' mean."
+)
+best = int(np.argmax(sample.weights))
+frequency = sample.weights[best] / sample.weights.sum()
+table = Table(title=f"Interior nodes of the most frequent tree ({frequency:.0%})", box=None, padding=(0, 1))
+table.add_column("", style="italic")
+for node in range(taxa, sample.topologies.node_count):
+    table.add_column(str(node), justify="right")
+for taxon, name in enumerate(sample.taxa):
+    table.add_row(name, *map(shade, features[best, taxa:, taxon]))
+console.print(table, soft_wrap=False)
+
+interior = np.random.default_rng(0).permutation(np.arange(taxa, sample.topologies.node_count))
+shuffled = features[:, [*range(taxa), *interior]]
+recovered = phloem.recover_topologies(shuffled, taxa)
+same = recovered.equal(sample.topologies).sum()
+console.print(
+    f"\n[bold]3. Recover[/]  {same} of {len(sample)} topologies, from shuffled features alone. The most frequent:"
+)
+console.print(phloem.format_newick(recovered[best], sample.taxa)[0])
+console.print("\nThe same with commands:  phloem embed primates --out primates.npz")
+console.print("                         phloem recover primates.npz")

@@ -1,0 +1,62 @@
+"""Bayesian phylogenetics by variational inference, with tree features that a graph neural network learns.
+
+The names of a short script are here; each is loaded when it is first used, so that importing phloem is quick.
+"""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from phloem.errors import PhloemError as PhloemError
+    from phloem.features.dirichlet import dirichlet_features as dirichlet_features
+    from phloem.features.dirichlet import random_tips as random_tips
+    from phloem.features.dirichlet import tree_features as tree_features
+    from phloem.features.recovery import recover_topologies as recover_topologies
+    from phloem.features.recovery import recover_tree as recover_tree
+    from phloem.random_streams import RandomStream as RandomStream
+    from phloem.trees.distance import robinson_foulds as robinson_foulds
+    from phloem.trees.generation import all_topologies as all_topologies
+    from phloem.trees.generation import nni_neighbors as nni_neighbors
+    from phloem.trees.generation import random_topologies as random_topologies
+    from phloem.trees.reading import parse_newick as parse_newick
+    from phloem.trees.reading import read_any_trees as read_any_trees
+    from phloem.trees.reading import read_trees as read_trees
+    from phloem.trees.sample import TreeSample as TreeSample
+    from phloem.trees.sample import pool as pool
+    from phloem.trees.splits import split_frequencies as split_frequencies
+    from phloem.trees.topology import TopologyBatch as TopologyBatch
+    from phloem.trees.writing import format_newick as format_newick
+    from phloem.trees.writing import write_newick as write_newick
+    from phloem.trees.writing import write_nexus as write_nexus
+
+__version__ = version("phloem")
+
+_MODULES = {
+    "phloem.errors": ("PhloemError",),
+    "phloem.features.dirichlet": ("dirichlet_features", "random_tips", "tree_features"),
+    "phloem.features.recovery": ("recover_topologies", "recover_tree"),
+    "phloem.random_streams": ("RandomStream",),
+    "phloem.trees.distance": ("robinson_foulds",),
+    "phloem.trees.generation": ("all_topologies", "nni_neighbors", "random_topologies"),
+    "phloem.trees.reading": ("parse_newick", "read_any_trees", "read_trees"),
+    "phloem.trees.sample": ("TreeSample", "pool"),
+    "phloem.trees.splits": ("split_frequencies",),
+    "phloem.trees.topology": ("TopologyBatch",),
+    "phloem.trees.writing": ("format_newick", "write_newick", "write_nexus"),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'phloem' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,67 @@
+"""`phloem embed`: topologies → node features."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from phloem.errors import BadArgument
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+phloem embed primates --out primates.npz
+
+phloem embed run1.t run2.t --burnin 0.25 --distinct --out features.npz
+
+phloem embed mammals.nwk --dimension 64 --seed 1 --out mammals.npz
+"""
+
+
+def embed(
+    trees: Annotated[
+        list[str],
+        typer.Argument(metavar="TREES...", help="Newick or NEXUS files, plain or .gz, or a bundled example: primates."),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The .npz file to write.")],
+    burnin: Annotated[
+        str, typer.Option(help="Trees to drop from the start of each file: a count, or a fraction such as 0.25.")
+    ] = "0",
+    distinct: Annotated[
+        bool, typer.Option("--distinct", help="Merge equal topologies and add up their weights.")
+    ] = False,
+    keep_root: Annotated[
+        bool, typer.Option("--keep-root", help="Keep each tree's root, also one with two branches, as a node.")
+    ] = False,
+    dimension: Annotated[
+        int | None,
+        typer.Option(min=1, help="Random tip features of this dimension instead of one-hot ones: for big trees."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random tip features.")] = 0,
+) -> None:
+    """Write the raw node features of trees to a file: every interior node is the mean of its neighbours.
+
+    The file holds the arrays `taxa` (n), `weights` (B), `parent` (B, 2n-2) and `features` (B, 2n-2, n).
+    Rooted trees are unrooted. If any tree has a polytomy, each tree has its own arrays `parent_0`, `features_0`, …
+    """
+    # Imported here so that `phloem --help` need not wait for numba.
+    from phloem.pipeline.embed import embed as run
+
+    done = run(
+        trees,
+        out,
+        burnin=_parse_burnin(burnin),
+        distinct=distinct,
+        keep_root=keep_root,
+        dimension=dimension,
+        seed=seed,
+    )
+    kind = "binary trees" if done.binary else "trees of any degrees"
+    print(f"{done.trees:,} {kind} on {done.taxa:,} taxa, {done.channels:,} channels a node: {out}")
+
+
+def _parse_burnin(text: str) -> int | float:
+    try:
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    except ValueError:
+        raise BadArgument(f"--burnin {text}: give a count of trees or a fraction from 0 up to 1.") from None

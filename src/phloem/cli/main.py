@@ -1,0 +1,76 @@
+"""`phloem`: the commands, and the one place where errors become a line and an exit code."""
+
+import os
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from phloem.cli import embed, info, recover
+from phloem.errors import PhloemError
+
+DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+app = typer.Typer(
+    name="phloem",
+    help="Bayesian phylogenetics by variational inference, with learned tree features.",
+    epilog="Each command has examples in its own help: [bold]phloem embed --help[/bold]",
+    rich_markup_mode="rich",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command(epilog=embed.EXAMPLES)(embed.embed)
+app.command(epilog=recover.EXAMPLES)(recover.recover)
+app.command(epilog=info.EXAMPLES)(info.info)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"phloem {version('phloem')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Bayesian phylogenetics by variational inference, with learned tree features."""
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and return its exit code: 0 done, 2 bad input or usage, 130 interrupted, 1 anything else."""
+    try:
+        code = app(arguments or ["--help"], prog_name="phloem", standalone_mode=False)
+        sys.stdout.flush()
+    except PhloemError as problem:
+        return _complain(str(problem), BAD_INPUT)
+    except typer.TyperException as problem:
+        context = getattr(problem, "ctx", None)
+        command = context.command_path if context else "phloem"
+        return _complain(f"{problem.format_message()} See `{command} --help`.", problem.exit_code)
+    except MemoryError:
+        return _complain("not enough memory for this. Use fewer trees, or a smaller --dimension.", FAILED)
+    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        return _complain("interrupted.", INTERRUPTED)
+    return code if isinstance(code, int) else DONE
+
+
+def _complain(message: str, code: int) -> int:
+    """One line on stderr, whatever the message holds."""
+    line = "".join(character if character.isprintable() else " " for character in message)
+    print(f"phloem: {line}", file=sys.stderr)
+    return code
+
+
+def main() -> None:
+    """The `phloem` program."""
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,30 @@
+"""`phloem recover`: node features → topologies."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+phloem recover primates.npz
+
+phloem recover primates.npz > primates.nwk
+"""
+
+
+def recover(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.npz", help="An .npz file with the arrays `taxa` and `features`.")
+    ],
+) -> None:
+    """Print the trees that node features belong to, one Newick tree a line.
+
+    Only `taxa` and `features` are read: the tips' rows come first, in the order of `taxa`, and the interior
+    nodes' rows in any order. Features that fit no tree are refused.
+    """
+    # Imported here so that `phloem --help` need not wait for numba.
+    from phloem.pipeline.recover import recover as run
+
+    print("\n".join(run(file)))

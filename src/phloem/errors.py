@@ -1,0 +1,41 @@
+"""What can go wrong: every error that phloem raises on purpose says where, what, and what to do."""
+
+
+class PhloemError(Exception):
+    """Bad input or a bad request. The message is one line that a user can act on."""
+
+
+class FileProblem(PhloemError):
+    """A file that cannot be read or written at all."""
+
+
+class TreeFormatError(PhloemError):
+    """Text that is not a tree, or not a tree that phloem can hold."""
+
+
+class TaxonMismatch(PhloemError):
+    """Trees, tables or alignments that speak of different taxa."""
+
+
+class NotBinary(PhloemError):
+    """A tree with a polytomy where a binary tree is needed."""
+
+
+class FeatureMismatch(PhloemError):
+    """Node features that belong to no tree."""
+
+
+class BadArgument(PhloemError):
+    """A value outside the range that a function accepts."""
+
+
+def quoted(text: str, limit: int = 60) -> str:
+    """`text` between quotes, in one printable line and not too long, for use in a message."""
+    shown = text if len(text) <= limit else text[: limit - 1] + "…"
+    return repr(shown)
+
+
+def listed(names: list[str], limit: int = 5) -> str:
+    """The first few names, quoted, and how many more there are."""
+    shown = ", ".join(quoted(name) for name in names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

@@ -1,0 +1,72 @@
+"""Files: read whole, plain or gzipped, with errors that say what to do; written whole or not at all."""
+
+import gzip
+import os
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from phloem.errors import FileProblem
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+def read_bytes(path: Path) -> bytes:
+    """The file's content, decompressed where it is gzipped, whatever its name."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise FileProblem(f"{path}: no such file. Check the path.") from None
+    except IsADirectoryError:
+        raise FileProblem(f"{path}: is a directory. Name a file inside it.") from None
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise FileProblem(f"{path}: cannot be read ({reason}).") from None
+    if not content.startswith(GZIP_MAGIC):
+        return content
+    try:
+        return gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as problem:
+        raise FileProblem(f"{path}: is not a whole gzip file ({problem}). Fetch or compress it again.") from None
+
+
+@contextmanager
+def atomic_write(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write that takes its name only when it is complete; on any error nothing is left behind."""
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
+    except (OSError, ValueError) as problem:
+        raise _cannot_write(path, problem) from None
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except OSError as problem:
+        _remove(temporary)
+        raise _cannot_write(path, problem) from None
+    except BaseException:
+        _remove(temporary)
+        raise
+
+
+def _cannot_write(path: Path, problem: Exception) -> FileProblem:
+    if isinstance(problem, FileNotFoundError):
+        return FileProblem(f"{path}: its directory does not exist. Make it first.")
+    reason = getattr(problem, "strerror", None) or problem
+    return FileProblem(f"{path}: cannot be written ({reason}).")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _remove(path: str) -> None:
+    Path(path).unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Compiled loops: arrays in, arrays out. A kernel assumes what its public caller has checked."""

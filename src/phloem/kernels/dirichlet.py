@@ -1,0 +1,100 @@
+"""Node features that minimise the Dirichlet energy: one pass up the tree, one down.
+
+Up:    c = 1 / (deg - sum c_child),   d = c * sum d_child     (leaves: c = 0, d = x)
+Root:  x = sum d_child / (deg - sum c_child)
+Down:  x = c * x_parent + d
+"""
+
+import numpy as np
+
+from phloem.kernels.arrays import FloatArray, IntArray, LongArray
+from phloem.kernels.jit import kernel
+
+
+@kernel
+def embed_binary(neighbors: IntArray) -> FloatArray:
+    """Features (batch, 2n-2, n) of canonical binary trees with one-hot leaves."""
+    batch, nodes, _ = neighbors.shape
+    leaf_count = nodes // 2 + 1
+    root = nodes - 1
+    features = np.empty((batch, nodes, leaf_count))
+    share = np.zeros(nodes)  # c of the design; stays 0 at the leaves
+    for tree in range(batch):
+        rows = features[tree]
+        rows[:leaf_count] = 0.0
+        for leaf in range(leaf_count):
+            rows[leaf, leaf] = 1.0
+        for node in range(leaf_count, root):
+            left = neighbors[tree, node, 1]
+            right = neighbors[tree, node, 2]
+            share[node] = 1.0 / (3.0 - share[left] - share[right])
+            _scaled_sum(rows[node], share[node], rows[left], rows[right])
+        left = neighbors[tree, root, 1]
+        right = neighbors[tree, root, 2]
+        scale = 1.0 / (3.0 - share[left] - share[right])
+        _scaled_sum(rows[root], scale, rows[left], rows[right])
+        rows[root, 0] += scale  # taxon 0 is the root's third child
+        for node in range(root - 1, leaf_count - 1, -1):
+            _add_scaled(rows[node], share[node], rows[neighbors[tree, node, 0]])
+    return features
+
+
+@kernel
+def _scaled_sum(target: FloatArray, scale: float, first: FloatArray, second: FloatArray) -> None:
+    for channel in range(len(target)):
+        target[channel] = scale * (first[channel] + second[channel])
+
+
+@kernel
+def _add_scaled(target: FloatArray, scale: float, source: FloatArray) -> None:
+    for channel in range(len(target)):
+        target[channel] += scale * source[channel]
+
+
+@kernel
+def _add(target: FloatArray, source: FloatArray) -> None:
+    for channel in range(len(target)):
+        target[channel] += source[channel]
+
+
+@kernel
+def children_of(parent: IntArray) -> tuple[LongArray, IntArray]:
+    """Each node's children as children[offsets[v]:offsets[v + 1]], in ascending order."""
+    nodes = len(parent)
+    offsets = np.zeros(nodes + 1, np.int64)
+    for node in range(nodes - 1):
+        offsets[parent[node] + 1] += 1
+    for node in range(nodes):
+        offsets[node + 1] += offsets[node]
+    cursor = offsets[:-1].copy()
+    children = np.empty(nodes - 1, np.int32)
+    for node in range(nodes - 1):
+        children[cursor[parent[node]]] = node
+        cursor[parent[node]] += 1
+    return offsets, children
+
+
+@kernel
+def embed_tree(parent: IntArray, tips: FloatArray, features: FloatArray) -> None:
+    """Fill features (nodes, channels) for one tree of any degrees with given tip features (leaves, channels).
+
+    Parents are numbered above their children and the root is the last node. Each interior row is written
+    once going up, when its children's rows are still in cache, and once going down.
+    """
+    nodes = len(parent)
+    leaf_count = len(tips)
+    features[:leaf_count] = tips
+    offsets, children = children_of(parent)
+    share = np.zeros(nodes)
+    for node in range(leaf_count, nodes):
+        first, last = offsets[node], offsets[node + 1]
+        remaining = float(last - first) + (1.0 if node < nodes - 1 else 0.0)
+        for place in range(first, last):
+            remaining -= share[children[place]]
+        share[node] = 1.0 / remaining
+        row = features[node]
+        _scaled_sum(row, share[node], features[children[first]], features[children[first + 1]])
+        for place in range(first + 2, last):
+            _add_scaled(row, share[node], features[children[place]])
+    for node in range(nodes - 2, leaf_count - 1, -1):
+        _add_scaled(features[node], share[node], features[parent[node]])

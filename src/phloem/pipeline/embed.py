@@ -1,0 +1,93 @@
+"""Topologies → node features in a file."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from phloem.data.examples import find_trees
+from phloem.errors import BadArgument
+from phloem.features.archive import write_separately, write_stacked
+from phloem.features.dirichlet import dirichlet_features, random_tips, tree_features
+from phloem.kernels.arrays import FloatArray
+from phloem.random_streams import RandomStream
+from phloem.trees.reading import read_any_trees
+from phloem.trees.sample import TreeSample, pool
+from phloem.trees.topology import TopologyBatch
+from phloem.trees.tree import Tree, WeightedTrees
+
+# One-hot features of one tree above this size are more likely a mistake than a wish.
+LARGEST_TREE_BYTES = 2 * 2**30
+
+
+class Embedding(NamedTuple):
+    """What was written."""
+
+    trees: int
+    taxa: int
+    binary: bool
+    channels: int
+
+
+def embed(
+    sources: Sequence[str | Path],
+    out: Path,
+    *,
+    burnin: int | float = 0,
+    distinct: bool = False,
+    keep_root: bool = False,
+    dimension: int | None = None,
+    seed: int = 0,
+) -> Embedding:
+    """Read trees, compute their raw features and write them to `out`.
+
+    Several sources are several samples: each is normalised before they are pooled. `dimension` replaces
+    the one-hot tips, as many channels as taxa, by random ones, which big trees need.
+    """
+    sample = _read(sources, burnin, keep_root)
+    if distinct:
+        sample = sample.distinct()
+    tips = None
+    if dimension is not None:
+        tips = random_tips(len(sample.taxa), dimension, stream=RandomStream(seed, "tip features"))
+    elif (size := 16 * len(sample.taxa) ** 2) > LARGEST_TREE_BYTES:
+        raise BadArgument(
+            f"{sources[0]}: one-hot features of {len(sample.taxa):,} taxa take {size / 2**30:.0f} GB a tree. "
+            "Give a --dimension, such as 64."
+        )
+    if isinstance(sample, TreeSample):
+        write_stacked(out, sample, dirichlet_features if tips is None else partial(_binary_features, tips=tips))
+    else:
+        write_separately(out, sample, partial(tree_features, tips=tips))
+    channels = len(sample.taxa) if tips is None else tips.shape[1]
+    return Embedding(len(sample.weights), len(sample.taxa), isinstance(sample, TreeSample), channels)
+
+
+def _binary_features(topologies: TopologyBatch, tips: FloatArray) -> FloatArray:
+    return np.stack([tree_features(Tree(parent, len(tips)), tips) for parent in topologies.parent])
+
+
+def _read(sources: Sequence[str | Path], burnin: int | float, keep_root: bool) -> TreeSample | WeightedTrees:
+    samples: list[TreeSample | WeightedTrees] = []
+    for source in sources:
+        taxa = samples[0].taxa if samples else None
+        samples.append(read_any_trees(find_trees(source), taxa=taxa, burnin=burnin, keep_root=keep_root))
+    if len(samples) == 1:
+        return samples[0]
+    binary = [sample for sample in samples if isinstance(sample, TreeSample)]
+    if len(binary) == len(samples):
+        return pool(binary)
+    return _pool_any(samples)
+
+
+def _pool_any(samples: list[TreeSample | WeightedTrees]) -> WeightedTrees:
+    trees: list[Tree] = []
+    for sample in samples:
+        if isinstance(sample, TreeSample):
+            trees += [Tree(parent, len(sample.taxa)) for parent in sample.topologies.parent]
+        else:
+            trees += sample.trees
+    weights = [sample.weights / (sample.weights.sum() * len(samples)) for sample in samples]
+    return WeightedTrees(samples[0].taxa, tuple(trees), np.concatenate(weights))

@@ -1,0 +1,217 @@
+"""Reading trees: Newick and NEXUS files, plain or gzipped, straight into arrays."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from phloem.errors import NotBinary, TaxonMismatch, TreeFormatError, listed, quoted
+from phloem.files import read_bytes
+from phloem.kernels import names as name_table
+from phloem.kernels import newick, tree_batch
+from phloem.kernels.arrays import FloatArray, IntArray
+from phloem.trees.nexus import is_nexus, scan_nexus
+from phloem.trees.problems import place, problem, syntax_problem
+from phloem.trees.sample import TreeSample, check_same_taxa, count_burnin
+from phloem.trees.topology import TopologyBatch
+from phloem.trees.tree import Tree, WeightedTrees
+from phloem.trees.tree_text import TreeText, locate_trees, scan_statements
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def read_trees(path: str | Path, *, taxa: Sequence[str] | None = None, burnin: int | float = 0) -> TreeSample:
+    """Binary trees from a Newick or NEXUS file; rooted ones are unrooted, polytomies refused.
+
+    Taxa are numbered as `taxa` says, else in the order of the file's TAXA block or translate table, else
+    by name. `burnin` drops the first trees: a count, or a fraction if it is a float below 1.
+    """
+    return _binary_sample(_load(_scan_file(path), taxa, burnin, keep_root=False))
+
+
+def parse_newick(newick_trees: str | Iterable[str], *, taxa: Sequence[str] | None = None) -> TreeSample:
+    """Binary trees from Newick text, one string or several; otherwise as `read_trees`."""
+    text = newick_trees if isinstance(newick_trees, str) else "\n".join(newick_trees)
+    return _binary_sample(_load(_scan("Newick text", text.encode()), taxa, 0, keep_root=False))
+
+
+def read_any_trees(
+    path: str | Path,
+    *,
+    taxa: Sequence[str] | None = None,
+    burnin: int | float = 0,
+    keep_root: bool = False,
+) -> TreeSample | WeightedTrees:
+    """Trees of any degrees, otherwise as `read_trees`: a TreeSample where all are binary.
+
+    With `keep_root` a tree keeps the root that the file gives it, also one of degree two.
+    """
+    parsed = _load(_scan_file(path), taxa, burnin, keep_root=keep_root)
+    if not keep_root and (parsed.node_counts == 2 * len(parsed.taxa) - 2).all():
+        return _binary_sample(parsed)
+    rows = zip(parsed.parents, parsed.node_counts, strict=True)
+    trees = tuple(Tree(row[:count].copy(), len(parsed.taxa)) for row, count in rows)
+    return WeightedTrees(parsed.taxa, trees, parsed.text.weights)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ParsedTrees:
+    """What the kernel fills: rows as wide as a rooted binary tree, of which node_counts are used."""
+
+    text: TreeText
+    taxa: tuple[str, ...]
+    parents: IntArray  # (trees, 2n-1)
+    lengths: FloatArray  # (trees, 2n-1), or (trees, 0) where the file has none
+    node_counts: IntArray  # (trees,)
+
+
+def _scan_file(path: str | Path) -> TreeText:
+    return _scan(str(path), read_bytes(Path(path)))
+
+
+def _scan(source: str, content: bytes) -> TreeText:
+    """Cut the text into trees, NEXUS or Newick by what it says."""
+    content = content.removeprefix(BYTE_ORDER_MARK)
+    buffer = np.frombuffer(content, np.uint8)
+    if (nul := content.find(b"\0")) >= 0:
+        raise problem(source, buffer, 0, nul, "this is not a text file. Give a Newick or NEXUS file, plain or gzipped")
+    if is_nexus(content):
+        return scan_nexus(source, buffer)
+    spans = scan_statements(source, buffer, 0)
+    if not len(spans):
+        raise TreeFormatError(f"{source}: there are no trees in it.")
+    return locate_trees(source, buffer, spans)
+
+
+def _load(
+    text: TreeText,
+    taxa: Sequence[str] | None,
+    burnin: int | float,
+    *,
+    keep_root: bool,
+) -> _ParsedTrees:
+    if burnin:
+        text = text.without_first(count_burnin(burnin, len(text.starts)))
+    taxa = _settle_taxa(text, taxa)
+    numbers = {name: number for number, name in enumerate(taxa)}
+    meanings = text.names if text.names is not None else {name: name for name in taxa}
+    encoded = [label.encode() for label in meanings]
+    labels = np.frombuffer(b"".join(encoded), np.uint8)
+    offsets = np.cumsum([0, *(len(label) for label in encoded)])
+    has_lengths = bool((text.buffer == newick.COLON).any())
+    trees, width = len(text.starts), 2 * len(taxa) - 1
+    parents = np.full((trees, width), -1, np.int32)
+    lengths = np.full((trees, width if has_lengths else 0), np.nan)
+    node_counts = np.empty(trees, np.int32)
+    bad, status, position = tree_batch.read_trees(
+        text.buffer,
+        text.starts,
+        text.ends,
+        text.node_bound,
+        name_table.build_table(labels, offsets),
+        labels,
+        offsets,
+        np.array([numbers.get(name, -1) for name in meanings.values()], np.int32),
+        len(taxa),
+        keep_root,
+        parents,
+        lengths,
+        node_counts,
+    )
+    if status != newick.FINE:
+        raise _tree_problem(text, taxa, bad, status, position)
+    return _ParsedTrees(text, taxa, parents, lengths, node_counts)
+
+
+def _binary_sample(parsed: _ParsedTrees) -> TreeSample:
+    nodes = 2 * len(parsed.taxa) - 2
+    if (polytomies := np.flatnonzero(parsed.node_counts != nodes)).size:
+        text, index = parsed.text, int(polytomies[0])
+        where = place(text.source, text.buffer, text.first_tree + index, int(text.starts[index]))
+        raise NotBinary(
+            f"{where}: this tree has a polytomy ({parsed.node_counts[index]} nodes instead of {nodes}). "
+            "Binary trees are needed here: resolve it first."
+        )
+    topologies = TopologyBatch.from_canonical(np.ascontiguousarray(parsed.parents[:, :nodes]))
+    lengths = parsed.lengths[:, : nodes - 1]
+    has_lengths = bool(np.isfinite(lengths).any())
+    return TreeSample(
+        parsed.taxa, topologies, parsed.text.weights, np.ascontiguousarray(lengths) if has_lengths else None
+    )
+
+
+def _settle_taxa(text: TreeText, taxa: Sequence[str] | None) -> tuple[str, ...]:
+    """The names of the first tree's leaves, in the order that was asked for or that the file states."""
+    first = text.first_tree
+    names = _leaf_names(text, 0)
+    if len(names) < 3:
+        where = place(text.source, text.buffer, first, int(text.starts[0]))
+        raise TreeFormatError(f"{where}: this tree has {len(names)} taxa. At least 3 are needed.")
+    if taxa is not None:
+        check_same_taxa(names, taxa, f"{text.source}, tree {first + 1}")
+        return tuple(taxa)
+    if text.order is not None:
+        present = set(names)
+        return tuple(name for name in text.order if name in present)
+    return tuple(sorted(names))
+
+
+def _leaf_names(text: TreeText, index: int) -> list[str]:
+    """The taxa of one tree, in the order in which it names them."""
+    buffer, tree = text.buffer, text.first_tree + index
+    parent, child_count = np.empty((2, text.node_bound), np.int32)
+    label_start, label_stop = np.empty((2, text.node_bound), np.int64)
+    length = np.empty(text.node_bound)
+    nodes, status, position = newick.parse_tree(
+        buffer, int(text.starts[index]), int(text.ends[index]), parent, length, label_start, label_stop, child_count
+    )
+    if status != newick.FINE:
+        raise syntax_problem(text.source, buffer, tree, position, status)
+    names: dict[str, None] = {}
+    for node in np.flatnonzero(label_start[:nodes] >= 0):
+        start = int(label_start[node])
+        name = _taxon_name(text, tree, start, int(label_stop[node]))
+        if name in names:
+            raise problem(text.source, buffer, tree, start, _duplicate(name))
+        names[name] = None
+    return list(names)
+
+
+def _taxon_name(text: TreeText, tree: int, start: int, stop: int) -> str:
+    raw = text.buffer[start:stop].tobytes()
+    try:
+        label = raw.decode()
+    except UnicodeDecodeError:
+        raise problem(text.source, text.buffer, tree, start, "this name is not UTF-8 text") from None
+    if raw[0] == newick.QUOTE:
+        label = label[1:-1].replace("''", "'")
+    if not label:
+        raise syntax_problem(text.source, text.buffer, tree, start, newick.NO_NAME)
+    if text.names is None:
+        return label
+    if label not in text.names:
+        what = f"taxon {quoted(label)} is neither in the translate table nor in the TAXA block"
+        raise problem(text.source, text.buffer, tree, start, what)
+    return text.names[label]
+
+
+def _tree_problem(text: TreeText, taxa: tuple[str, ...], index: int, status: int, position: int) -> Exception:
+    """Why the kernel stopped at this tree."""
+    buffer, tree = text.buffer, text.first_tree + index
+    if status not in (newick.UNKNOWN_TAXON, newick.DUPLICATE_TAXON, newick.MISSING_TAXA):
+        return syntax_problem(text.source, buffer, tree, position, status)
+    if status == newick.MISSING_TAXA:
+        present = set(_leaf_names(text, index))
+        missing = [name for name in taxa if name not in present]
+        what = f"lacks {listed(missing)}. All trees need the same taxa"
+        return TaxonMismatch(f"{place(text.source, buffer, tree, position)}: {what}.")
+    name = _taxon_name(text, tree, position, newick.label_end(buffer, position, len(buffer)))
+    if status == newick.DUPLICATE_TAXON:
+        return problem(text.source, buffer, tree, position, _duplicate(name))
+    what = f"taxon {quoted(name)} is not in tree {text.first_tree + 1}. All trees need the same taxa"
+    return TaxonMismatch(f"{place(text.source, buffer, tree, position)}: {what}.")
+
+
+def _duplicate(name: str) -> str:
+    return f"taxon {quoted(name)} is in this tree twice. Taxon names must differ"

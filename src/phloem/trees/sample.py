@@ -1,0 +1,118 @@
+"""Trees with weights, as a file or a run gives them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from phloem.errors import BadArgument, TaxonMismatch, listed
+from phloem.kernels.arrays import FloatArray, IntArray, LongArray, WordArray
+from phloem.trees.topology import TopologyBatch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreeSample:
+    """Binary trees on the same taxa in file order, each with a weight >= 0, and lengths where the file has them.
+
+    A branch whose length the file does not give has length nan.
+    """
+
+    taxa: tuple[str, ...]
+    topologies: TopologyBatch
+    weights: FloatArray  # (trees,)
+    branch_lengths: FloatArray | None  # (trees, 2n-3)
+
+    def __post_init__(self) -> None:
+        trees = len(self.topologies)
+        if len(self.taxa) != self.topologies.taxon_count or len(set(self.taxa)) != len(self.taxa):
+            raise BadArgument(
+                f"tree sample: {len(set(self.taxa))} distinct names for {self.topologies.taxon_count} taxa."
+            )
+        if self.weights.shape != (trees,) or not (np.isfinite(self.weights) & (self.weights >= 0)).all():
+            raise BadArgument("tree sample: every tree needs one finite weight that is not negative.")
+        if self.branch_lengths is not None and self.branch_lengths.shape != (trees, self.topologies.branch_count):
+            raise BadArgument(f"tree sample: branch lengths of shape {self.branch_lengths.shape} do not fit.")
+        self.weights.setflags(write=False)
+        if self.branch_lengths is not None:
+            self.branch_lengths.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.topologies)
+
+    def distinct(self) -> "TreeSample":
+        """Equal topologies merged, in order of first appearance: their weights add up, their lengths are dropped."""
+        first, group = group_rows(self.topologies.parent)
+        weights = np.zeros(len(first))
+        np.add.at(weights, group, self.weights)
+        return TreeSample(self.taxa, self.topologies[first], weights, None)
+
+    def normalized(self) -> "TreeSample":
+        """Weights that sum to one."""
+        total = self.weights.sum()
+        if not total > 0:
+            raise BadArgument("tree sample: all weights are zero.")
+        return replace(self, weights=self.weights / total)
+
+    def without_burnin(self, burnin: int | float) -> "TreeSample":
+        """Without the first `burnin` trees: a count, or a fraction of the sample if it is a float below 1."""
+        dropped = count_burnin(burnin, len(self))
+        lengths = None if self.branch_lengths is None else self.branch_lengths[dropped:]
+        return TreeSample(self.taxa, self.topologies[dropped:], self.weights[dropped:], lengths)
+
+    def with_taxa(self, taxa: Sequence[str]) -> "TreeSample":
+        """The same trees with the taxa numbered in another order. Branch lengths follow their branches."""
+        if tuple(taxa) == self.taxa:
+            return self
+        check_same_taxa(self.taxa, taxa, "tree sample")
+        place = {name: number for number, name in enumerate(taxa)}
+        leaves = np.array([place[name] for name in self.taxa], np.int32)
+        topologies, lengths = self.topologies.with_leaves(leaves, self.branch_lengths)
+        return TreeSample(tuple(taxa), topologies, self.weights, lengths)
+
+
+def pool(samples: Sequence[TreeSample]) -> TreeSample:
+    """One sample from several, replicates or runs: each weighs the same, whatever its size, and the total is one."""
+    if not samples:
+        raise BadArgument("pool: no tree samples given.")
+    aligned = [sample.with_taxa(samples[0].taxa).normalized() for sample in samples]
+    lengths = [sample.branch_lengths for sample in aligned]
+    return TreeSample(
+        aligned[0].taxa,
+        TopologyBatch.concatenate([sample.topologies for sample in aligned]),
+        np.concatenate([sample.weights for sample in aligned]) / len(aligned),
+        None
+        if any(part is None for part in lengths)
+        else np.concatenate([part for part in lengths if part is not None]),
+    )
+
+
+def group_rows(rows: IntArray | WordArray) -> tuple[LongArray, LongArray]:
+    """Equal rows of an integer matrix: where each first appears, and every row's group, in that order."""
+    packed = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+    _, first, group = np.unique(packed, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[group]
+
+
+def check_same_taxa(found: Sequence[str], expected: Sequence[str], where: str) -> None:
+    """Raise unless both name the same taxa, in any order."""
+    present, known = set(found), set(expected)
+    if missing := [name for name in expected if name not in present]:
+        raise TaxonMismatch(f"{where}: lacks {listed(missing)}. Use the same names everywhere.")
+    if unknown := [name for name in found if name not in known]:
+        raise TaxonMismatch(f"{where}: has {listed(unknown)}, which the others lack. Use the same names everywhere.")
+
+
+def count_burnin(burnin: int | float, trees: int) -> int:
+    """How many of `trees` a burn-in drops: the integer itself, or that fraction for a float below 1."""
+    if isinstance(burnin, float) and not burnin.is_integer():
+        dropped = int(burnin * trees) if 0 <= burnin < 1 else -1
+    else:
+        dropped = int(burnin)
+    if dropped < 0:
+        raise BadArgument(f"burn-in {burnin}: give a count of trees or a fraction from 0 up to 1.")
+    if dropped >= trees:
+        raise BadArgument(f"burn-in {burnin}: drops all {trees} trees. Give a smaller one.")
+    return dropped

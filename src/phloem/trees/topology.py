@@ -1,0 +1,140 @@
+"""Unrooted binary topologies as arrays, a batch at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import SupportsIndex
+
+import numpy as np
+
+from phloem.errors import BadArgument
+from phloem.kernels.arrays import BoolArray, FloatArray, IntArray
+from phloem.kernels.canonical import canonical_trees, neighbors_of
+
+Selection = slice | np.ndarray | list[int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TopologyBatch:
+    """Unrooted binary trees on n taxa: leaves 0..n-1, parents numbered above children, root 2n-3.
+
+    Canonical: the root is taxon 0's neighbour, children come in order of their least leaf and interior
+    nodes are numbered in postorder, so equal topologies are equal arrays. Column 0 of `neighbors` leads
+    to taxon 0 (at the root it is taxon 0), columns 1 and 2 lead to the children in order. A branch has
+    the number of its lower node. The arrays are read-only.
+    """
+
+    parent: IntArray  # (batch, 2n-2)     -1 at the root
+    neighbors: IntArray  # (batch, 2n-2, 3)  -1 where a leaf has none
+
+    def __post_init__(self) -> None:
+        self.parent.setflags(write=False)
+        self.neighbors.setflags(write=False)
+
+    @classmethod
+    def from_canonical(cls, parent: IntArray) -> "TopologyBatch":
+        """From parents that are known to be canonical already."""
+        parent.setflags(write=False)  # before the kernel sees it: numba compiles one more variant for writable arrays
+        return cls(parent, neighbors_of(parent))
+
+    @classmethod
+    def from_parents(cls, parent: IntArray) -> "TopologyBatch":
+        """From parents (batch, 2n-2) in any interior numbering and with any interior node as the root."""
+        raw = np.array(parent, np.int32, ndmin=2, order="C")
+        _check_binary(raw)
+        return cls.from_trusted(raw)
+
+    @classmethod
+    def from_trusted(cls, parent: IntArray) -> "TopologyBatch":
+        """Like `from_parents`, for parents that are known to be unrooted binary trees."""
+        no_lengths = np.empty((len(parent), 0))
+        canonical, _, _ = canonical_trees(parent, no_lengths, parent.shape[1] // 2 + 1, False)
+        return cls.from_canonical(canonical)
+
+    def with_leaves(
+        self, leaves: IntArray, branch_lengths: FloatArray | None = None
+    ) -> "tuple[TopologyBatch, FloatArray | None]":
+        """The same trees with leaf i renamed leaves[i], and the branch lengths in the new branches' order."""
+        raw = self.parent.copy()
+        raw[:, leaves] = self.parent[:, : len(leaves)]
+        raw_lengths = np.empty((len(self), 0))
+        if branch_lengths is not None:
+            raw_lengths = np.full(raw.shape, np.nan)
+            raw_lengths[:, leaves] = branch_lengths[:, : len(leaves)]
+            raw_lengths[:, len(leaves) : -1] = branch_lengths[:, len(leaves) :]
+        parent, lengths, _ = canonical_trees(raw, raw_lengths, self.taxon_count, False)
+        return self.from_canonical(parent), None if branch_lengths is None else lengths[:, :-1].copy()
+
+    @property
+    def taxon_count(self) -> int:
+        return self.node_count // 2 + 1
+
+    @property
+    def node_count(self) -> int:
+        return int(self.parent.shape[1])
+
+    @property
+    def branch_count(self) -> int:
+        return self.node_count - 1
+
+    @property
+    def root(self) -> int:
+        return self.node_count - 1
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def __getitem__(self, selection: "SupportsIndex | Selection") -> "TopologyBatch":
+        """A smaller batch; a single index gives a batch of one."""
+        if isinstance(selection, SupportsIndex) and not isinstance(selection, np.ndarray):
+            index = range(len(self))[selection]
+            selection = slice(index, index + 1)
+        return TopologyBatch(
+            np.ascontiguousarray(self.parent[selection]), np.ascontiguousarray(self.neighbors[selection])
+        )
+
+    def __iter__(self) -> "Iterator[TopologyBatch]":
+        return (self[index] for index in range(len(self)))
+
+    def equal(self, other: "TopologyBatch") -> BoolArray:
+        """Tree by tree, whether the topologies are the same, (batch,)."""
+        if self.parent.shape[1] != other.parent.shape[1]:
+            raise BadArgument(f"topologies on {self.taxon_count} and on {other.taxon_count} taxa cannot be compared.")
+        same: BoolArray = (self.parent == other.parent).all(axis=1)
+        return same
+
+    @staticmethod
+    def concatenate(batches: "list[TopologyBatch]") -> "TopologyBatch":
+        """One batch from several on the same taxa, in order."""
+        return TopologyBatch(
+            np.concatenate([batch.parent for batch in batches]),
+            np.concatenate([batch.neighbors for batch in batches]),
+        )
+
+
+def _check_binary(parent: IntArray) -> None:
+    """Raise unless every row is an unrooted binary tree with leaves 0..n-1 and an interior root."""
+    if parent.ndim != 2 or parent.shape[1] < 4 or parent.shape[1] % 2:
+        raise BadArgument(f"parents of shape {parent.shape}: a binary tree of n >= 3 taxa has 2n-2 nodes.")
+    nodes = parent.shape[1]
+    leaf_count = nodes // 2 + 1
+    if ((parent < -1) | (parent >= nodes)).any() or ((parent == -1).sum(axis=1) != 1).any():
+        raise BadArgument("parents: each tree needs one root (-1), and otherwise node numbers.")
+    degrees = (parent >= 0).astype(np.int32)
+    trees, children = np.nonzero(parent >= 0)
+    np.add.at(degrees, (trees, parent[trees, children]), 1)
+    if (degrees[:, :leaf_count] != 1).any() or (degrees[:, leaf_count:] != 3).any():
+        raise BadArgument("parents: leaves 0..n-1 need one neighbour each and interior nodes three.")
+    if (parent[:, :leaf_count] < 0).any():
+        raise BadArgument("parents: the root must be an interior node.")
+    if not _all_lead_to_root(parent):
+        raise BadArgument("parents: some nodes form a cycle instead of leading to the root.")
+
+
+def _all_lead_to_root(parent: IntArray) -> bool:
+    """Pointer doubling: after log2(nodes) rounds every pointer has arrived at its tree's root."""
+    trees = np.arange(len(parent))[:, None]
+    root = parent.argmin(axis=1)[:, None]
+    ahead = np.where(parent < 0, root, parent)
+    for _ in range(parent.shape[1].bit_length()):
+        ahead = ahead[trees, ahead]
+    return bool((ahead == root).all())

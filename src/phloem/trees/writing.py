@@ -1,0 +1,118 @@
+"""Writing trees: Newick and NEXUS text that FigTree, DendroPy, Biopython and MrBayes read back."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from phloem.errors import BadArgument
+from phloem.files import atomic_write
+from phloem.kernels.arrays import FloatArray, IntArray
+from phloem.trees.sample import TreeSample
+from phloem.trees.topology import TopologyBatch
+from phloem.trees.tree import Tree
+
+# What needs no quotes in either format. A name that is quoted needlessly is still read everywhere.
+PLAIN_LABEL = re.compile(r"[^\s()\[\]{}/\\,;:=*'\"`+<>-]+")
+
+
+def quote_label(name: str) -> str:
+    """The name as it stands in a tree: in single quotes, apostrophes doubled, where it needs them."""
+    return name if PLAIN_LABEL.fullmatch(name) else "'" + name.replace("'", "''") + "'"
+
+
+def format_newick(
+    topologies: TopologyBatch, taxa: Sequence[str], branch_lengths: FloatArray | None = None
+) -> list[str]:
+    """Each topology as `(first,…,…);`, with lengths where they are given and not nan."""
+    labels = _leaf_labels(taxa, topologies.taxon_count)
+    return [
+        _newick(parent, labels, None if branch_lengths is None else branch_lengths[index])
+        for index, parent in enumerate(topologies.parent)
+    ]
+
+
+def format_tree(tree: Tree, taxa: Sequence[str]) -> str:
+    """One tree of any degrees in Newick format; a root of degree two stays."""
+    return _newick(tree.parent, _leaf_labels(taxa, tree.leaf_count), None)
+
+
+def write_newick(sample: TreeSample, path: str | Path) -> None:
+    """One tree a line. Newick has no place for weights that all programs accept: NEXUS keeps them."""
+    with atomic_write(Path(path)) as stream:
+        for line in format_newick(sample.topologies, sample.taxa, sample.branch_lengths):
+            stream.write(line.encode() + b"\n")
+
+
+def write_nexus(sample: TreeSample, path: str | Path) -> None:
+    """A TREES block with a translate table and `[&W …]` weights, as MrBayes writes them."""
+    with atomic_write(Path(path)) as stream:
+        for line in _nexus_lines(sample):
+            stream.write(line.encode() + b"\n")
+
+
+def _nexus_lines(sample: TreeSample) -> Iterator[str]:
+    names = [quote_label(name) for name in sample.taxa]
+    yield "#NEXUS"
+    yield "begin taxa;"
+    yield f"    dimensions ntax={len(names)};"
+    yield "    taxlabels"
+    yield from (f"        {name}" for name in names)
+    yield "    ;"
+    yield "end;"
+    yield "begin trees;"
+    yield "    translate"
+    for number, name in enumerate(names, 1):
+        yield f"        {number} {name}{',' if number < len(names) else ';'}"
+    numbers = [str(number) for number in range(1, len(names) + 1)]
+    trees = format_newick(sample.topologies, numbers, sample.branch_lengths)
+    for number, (weight, tree) in enumerate(zip(sample.weights, trees, strict=True), 1):
+        yield f"    tree tree_{number} = [&U] [&W {float(weight)!r}] {tree}"
+    yield "end;"
+
+
+def _leaf_labels(taxa: Sequence[str], leaf_count: int) -> list[str]:
+    if len(taxa) != leaf_count or not all(taxa):
+        raise BadArgument(f"newick: {leaf_count} taxa need as many names, none empty; got {len(taxa)}.")
+    return [quote_label(name) for name in taxa]
+
+
+def _newick(parent: IntArray, labels: list[str], lengths: FloatArray | None) -> str:
+    """Walk the tree once, root first, children in order of their least leaf; linear at any depth."""
+    suffixes = [""] * len(parent)
+    if lengths is not None:
+        for branch, length in enumerate(lengths.tolist()):
+            if length == length:  # not nan
+                suffixes[branch] = f":{length!r}"
+    children = _ordered_children(parent, len(labels))
+    parts: list[str] = []
+    pending: list[int | str] = [len(parent) - 1]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, str):
+            parts.append(item)
+        elif item < len(labels):
+            parts.append(labels[item] + suffixes[item])
+        else:
+            below = children[item - len(labels)]
+            parts.append("(")
+            pending.append(")" + suffixes[item])
+            for place, child in enumerate(reversed(below)):
+                if place:
+                    pending.append(",")
+                pending.append(child)
+    return "".join(parts) + ";"
+
+
+def _ordered_children(parent: IntArray, leaf_count: int) -> list[list[int]]:
+    """Children of every interior node, in order of their least leaf."""
+    above = parent.tolist()
+    children: list[list[int]] = [[] for _ in range(len(parent) - leaf_count)]
+    for leaf in range(leaf_count):
+        node = leaf
+        while above[node] >= 0:  # climb until a node that an earlier leaf has passed
+            siblings = children[above[node] - leaf_count]
+            siblings.append(node)
+            if len(siblings) > 1:
+                break
+            node = above[node]
+    return children

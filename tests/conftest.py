@@ -1,0 +1,31 @@
+"""What all tests share: the real data where it is at hand, and programs that CI must have."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Kernels compile inside the first example, so no example has a deadline; CI draws the same examples each time.
+settings.register_profile("phloem", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", parent=settings.get_profile("phloem"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "phloem")
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of benchmark data, which is not part of phloem."""
+    folder = os.environ.get("PHLOEM_DATA")
+    if not folder:
+        pytest.skip("PHLOEM_DATA is not set: it names the folder of benchmark data")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def iqtree() -> str:
+    """The IQ-TREE program: CI must have it, others may do without."""
+    path = shutil.which("iqtree2")
+    if path is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("iqtree2 is not installed")
+    return path

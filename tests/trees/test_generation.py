@@ -1,0 +1,81 @@
+"""Random topologies, enumeration, nearest-neighbour interchange."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from phloem.errors import BadArgument
+from phloem.random_streams import RandomStream
+from phloem.trees.distance import robinson_foulds
+from phloem.trees.generation import all_topologies, nni_neighbors, random_topologies, topology_count
+from phloem.trees.topology import TopologyBatch
+from reference import nested
+
+
+def split_sets(topologies: TopologyBatch) -> list[frozenset[frozenset[int]]]:
+    return [
+        nested.nontrivial_splits(nested.from_parent(parent.tolist(), topologies.taxon_count))
+        for parent in topologies.parent
+    ]
+
+
+@pytest.mark.parametrize(("taxa", "count"), [(3, 1), (4, 3), (5, 15), (6, 105), (7, 945), (8, 10395)])
+def test_enumeration_is_every_topology_once(taxa, count):
+    topologies = all_topologies(taxa)
+    assert len(topologies) == topology_count(taxa) == count
+    assert set(split_sets(topologies)) == {nested.nontrivial_splits(tree) for tree in nested.all_unrooted(taxa)}
+    assert len(np.unique(topologies.parent, axis=0)) == count
+
+
+def test_counts_of_topologies():
+    assert topology_count(10) == 2_027_025
+    assert topology_count(27) == np.prod(np.arange(3, 50, 2, dtype=object))
+
+
+def test_random_topologies_are_uniform():
+    draws = random_topologies(6, 105 * 400, stream=RandomStream(7, "uniformity"))
+    _, counts = np.unique(draws.parent, axis=0, return_counts=True)
+    assert len(counts) == 105
+    assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_a_seed_gives_the_same_trees_however_many_are_drawn():
+    few = random_topologies(20, 3, stream=RandomStream(1, "x"))
+    many = random_topologies(20, 50, stream=RandomStream(1, "x"))
+    assert few.equal(many[:3]).all()
+    assert not many[0].equal(random_topologies(20, 1, stream=RandomStream(2, "x"))).any()
+    assert not many[0].equal(random_topologies(20, 1, stream=RandomStream(1, "y"))).any()
+    assert not many[0].equal(random_topologies(20, 1, stream=RandomStream(1, "x").at(1))).any()
+
+
+def test_three_taxa_have_one_topology():
+    assert random_topologies(3, 2, stream=RandomStream(1, "x")).parent.tolist() == [[3, 3, 3, -1]] * 2
+    assert len(nni_neighbors(all_topologies(3))) == 0
+
+
+@pytest.mark.parametrize("taxa", [4, 5, 7, 8])
+def test_nni_neighbours_are_exactly_the_trees_at_distance_two(taxa):
+    topologies = all_topologies(taxa)
+    distances = robinson_foulds(topologies[:30], topologies)
+    for index, tree in enumerate(topologies[:30]):
+        neighbors = nni_neighbors(tree)
+        assert len(neighbors) == 2 * (taxa - 3)
+        expected = topologies[np.flatnonzero(distances[index] == 2)]
+        assert set(split_sets(neighbors)) == set(split_sets(expected))
+
+
+def test_neighbours_of_a_batch_come_tree_after_tree():
+    topologies = all_topologies(6)[:5]
+    one_by_one = TopologyBatch.concatenate([nni_neighbors(tree) for tree in topologies])
+    assert nni_neighbors(topologies).equal(one_by_one).all()
+
+
+def test_bad_requests_say_what_to_do():
+    with pytest.raises(BadArgument, match="at least 3"):
+        all_topologies(2)
+    with pytest.raises(BadArgument, match=r"11 taxa have 34,459,425.*at most 10"):
+        all_topologies(11)
+    with pytest.raises(BadArgument, match="-1 trees"):
+        random_topologies(5, -1, stream=RandomStream(0, "x"))
+    with pytest.raises(BadArgument, match="must not be negative"):
+        RandomStream(-1, "x")

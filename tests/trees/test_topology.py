@@ -1,0 +1,144 @@
+"""TopologyBatch: canonical arrays for unrooted binary trees."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phloem.errors import BadArgument
+from phloem.trees.generation import all_topologies
+from phloem.trees.topology import TopologyBatch
+from reference import nested
+from strategies import topology_batches
+
+
+def shuffled(topologies: TopologyBatch, seed: int) -> np.ndarray:
+    """The same trees with another root and interior nodes numbered at random."""
+    random = np.random.default_rng(seed)
+    taxa, nodes = topologies.taxon_count, topologies.node_count
+    result = np.empty_like(topologies.parent)
+    for row, parent in enumerate(topologies.parent):
+        edges = [(node, above) for node, above in enumerate(parent) if above >= 0]
+        name = np.concatenate([np.arange(taxa), taxa + random.permutation(nodes - taxa)])
+        adjacent: dict[int, list[int]] = {node: [] for node in range(nodes)}
+        for one, other in edges:
+            adjacent[name[one]].append(name[other])
+            adjacent[name[other]].append(name[one])
+        root = int(random.integers(taxa, nodes))
+        result[row, root] = -1
+        pending = [root]
+        while pending:
+            node = pending.pop()
+            for other in adjacent[node]:
+                if other != result[row, node]:
+                    result[row, other] = node
+                    pending.append(other)
+    return result
+
+
+@given(topology_batches(), st.integers(0, 2**32))
+def test_equal_topologies_are_equal_arrays_whatever_their_root_and_numbering(topologies, seed):
+    again = TopologyBatch.from_parents(shuffled(topologies, seed))
+    np.testing.assert_array_equal(again.parent, topologies.parent)
+    np.testing.assert_array_equal(again.neighbors, topologies.neighbors)
+
+
+@given(topology_batches())
+def test_canonical_form_is_as_documented(topologies):
+    taxa, root = topologies.taxon_count, topologies.root
+    for parent, neighbors in zip(topologies.parent, topologies.neighbors, strict=True):
+        assert parent[0] == root
+        assert parent[root] == -1
+        assert (parent[:root] > np.arange(root)).all()
+        least = list(range(taxa)) + [taxa] * (root + 1 - taxa)
+        for node in range(root):
+            least[parent[node]] = min(least[parent[node]], least[node])
+        for node in range(taxa, root + 1):
+            children = [int(child) for child in np.flatnonzero(parent == node)]
+            expected = sorted(children, key=lambda child: least[child])
+            toward_taxon_0 = [] if node == root else [int(parent[node])]
+            assert neighbors[node].tolist() == toward_taxon_0 + expected
+        assert (neighbors[:taxa, 0] == parent[:taxa]).all()
+        assert (neighbors[:taxa, 1:] == -1).all()
+
+
+def test_interior_nodes_are_numbered_in_postorder():
+    topologies = all_topologies(7)
+    for parent, neighbors in zip(topologies.parent, topologies.neighbors, strict=True):
+        met: list[int] = []
+
+        def visit(node: int, neighbors: np.ndarray = neighbors, met: list[int] = met) -> None:
+            for child in neighbors[node][0 if node == 11 else 1 :]:
+                if child >= 0:
+                    visit(child)
+            if node >= 7:
+                met.append(node)
+
+        visit(11)
+        assert met == list(range(7, 12)), parent
+
+
+def test_arrays_are_read_only():
+    topologies = all_topologies(4)
+    with pytest.raises(ValueError, match="read-only"):
+        topologies.parent[0, 0] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        topologies.neighbors[0, 0, 0] = 1
+
+
+def test_selection_gives_smaller_batches():
+    topologies = all_topologies(6)
+    assert len(topologies[3]) == 1
+    assert len(topologies[-1]) == 1
+    assert topologies[[2, 5]].equal(TopologyBatch.concatenate([topologies[2], topologies[5]])).all()
+    assert len(topologies[10:20]) == 10
+    assert [len(tree) for tree in topologies[:3]] == [1, 1, 1]
+    with pytest.raises(IndexError):
+        topologies[105]
+
+
+def test_renaming_leaves_renames_splits_and_carries_lengths_along():
+    topologies = all_topologies(6)
+    random = np.random.default_rng(1)
+    lengths = random.random((len(topologies), topologies.branch_count))
+    leaves = random.permutation(6).astype(np.int32)
+    renamed, moved = topologies.with_leaves(leaves, lengths)
+    for index in range(len(topologies)):
+        before = nested.from_parent(topologies.parent[index].tolist(), 6)
+        after = nested.from_parent(renamed.parent[index].tolist(), 6)
+
+        def rename(tree: nested.Nested) -> nested.Nested:
+            return int(leaves[tree]) if isinstance(tree, int) else tuple(map(rename, tree))
+
+        assert nested.nontrivial_splits(rename(before)) == nested.nontrivial_splits(after)
+        assert moved is not None
+        np.testing.assert_array_equal(moved[index, leaves], lengths[index, :6])
+        np.testing.assert_allclose(moved[index].sum(), lengths[index].sum())
+    back, original = renamed.with_leaves(np.argsort(leaves).astype(np.int32), moved)
+    assert back.equal(topologies).all()
+    np.testing.assert_array_equal(original, lengths)
+
+
+@pytest.mark.parametrize(
+    ("parent", "what"),
+    [
+        ([[3, 3, 3, -1, 3]], "2n-2 nodes"),
+        ([[1, -1]], "2n-2 nodes"),
+        ([[4, 4, 4, -1]], "one root"),
+        ([[3, 3, 3, 3]], "one root"),
+        ([[4, 4, 4, 4, -1, 4]], "one neighbour each"),
+        ([[-1, 3, 3, 0]], "interior node"),
+        ([[4, 4, 5, 5, 5, 4]], "one root"),
+        ([[8, 8, 8, 5, 6, 7, 6, 5, -1, 7]], "one neighbour each"),
+        ([[9, 9, 9, 6, 7, 8, 7, 8, 6, -1]], "cycle"),
+        (np.zeros((1, 1, 4), int), "2n-2 nodes"),
+    ],
+)
+def test_parents_of_no_binary_tree_are_refused(parent, what):
+    with pytest.raises(BadArgument, match=what):
+        TopologyBatch.from_parents(np.array(parent))
+
+
+def test_topologies_of_different_sizes_cannot_be_compared():
+    with pytest.raises(BadArgument, match="5 and on 6 taxa"):
+        all_topologies(5).equal(all_topologies(6))
