@@ -1,11 +1,11 @@
 """Trees as nested tuples of leaf numbers: every question answered by recursion, in the plainest way."""
 
 from collections.abc import Iterator, Sequence
-from typing import Union
+from typing import TypeAlias
 
 import numpy as np
 
-Nested = Union[int, tuple["Nested", ...]]
+Nested: TypeAlias = "int | tuple[Nested, ...]"
 
 
 def leaves(tree: Nested) -> frozenset[int]:
