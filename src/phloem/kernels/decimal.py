@@ -29,7 +29,7 @@ POWERS = _powers_of_ten()  # (2·270+1, 2)  high and low part of each power
 ZERO, NINE = ord("0"), ord("9")
 PLUS, MINUS, POINT = ord("+"), ord("-"), ord(".")
 EXPONENT_SMALL, EXPONENT_LARGE = ord("e"), ord("E")
-# 10^18 - 1 is the largest count of digits that cannot overflow uint64 when one more digit is appended.
+# Below this, one more digit cannot overflow 64 bits; the digits after that are beyond a double's precision.
 MANTISSA_LIMIT = np.uint64(10**18)
 
 
@@ -46,7 +46,7 @@ def _product_error(a: float, b: float, product: float) -> float:
 
 @kernel
 def _scale(mantissa: int, exponent: int) -> float:
-    """mantissa · 10^exponent, rounded once where the result is a normal number."""
+    """mantissa · 10^exponent, rounded once unless the exponent is beyond the table."""
     power = min(max(exponent, -LARGEST_POWER), LARGEST_POWER)
     high = np.float64(mantissa)
     low = np.float64(np.int64(mantissa - np.uint64(high)))

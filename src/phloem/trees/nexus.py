@@ -24,7 +24,7 @@ def is_nexus(content: bytes) -> bool:
 def scan_nexus(source: str, buffer: ByteArray) -> TreeText:
     """The trees of all TREES blocks, with the names that translate tables and taxon labels give to leaves."""
     start = buffer[:4096].tobytes().lower().index(MAGIC) + len(MAGIC)
-    spans = scan_statements(source, buffer, start)
+    spans = scan_statements(source, buffer, start, titled=True)
     is_tree = statements.is_tree_statement(buffer, spans).astype(bool)
     block = ""
     in_trees = np.zeros(len(spans), bool)

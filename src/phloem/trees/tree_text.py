@@ -36,22 +36,26 @@ class TreeText:
         )
 
 
-def scan_statements(source: str, buffer: ByteArray, start: int) -> LongArray:
-    """Spans (statements, 3) of start, semicolon and most nodes; an error where the text breaks off."""
+def scan_statements(source: str, buffer: ByteArray, start: int, *, titled: bool = False) -> LongArray:
+    """Spans (statements, 3) of start, semicolon and most nodes; an error where the text breaks off.
+
+    `titled`: not every statement is a tree, and those that are begin with `tree name =`.
+    """
     spans = np.empty((np.count_nonzero(buffer == SEMICOLON), 3), np.int64)
     count, stopped = statements.statement_spans(buffer, start, spans)
     if stopped < len(buffer):
-        raise _unfinished(source, buffer, count, stopped)
+        trees = int(statements.is_tree_statement(buffer, spans[:count]).sum()) if titled else count
+        raise _unfinished(source, buffer, trees, stopped, titled)
     return spans[:count]
 
 
-def _unfinished(source: str, buffer: ByteArray, tree: int, position: int) -> TreeFormatError:
+def _unfinished(source: str, buffer: ByteArray, tree: int, position: int, titled: bool) -> TreeFormatError:
     if buffer[position] == OPEN_COMMENT:
         what = "this comment has no closing ']'"
     elif buffer[position] == QUOTE:
         what = "this quoted name has no closing quote"
-    elif buffer[position] == OPEN:
-        what = "this tree has no ';' at its end. The file may have been cut off"
+    elif titled or buffer[position] == OPEN:
+        what = "this statement has no ';' at its end. The file may have been cut off"
     else:
         what = f"expected a tree in Newick format, found {found_at(buffer, position)}"
     return problem(source, buffer, tree, position, what)

@@ -1,0 +1,314 @@
+"""Reading trees: formats, names, weights, lengths, order."""
+
+import gzip
+
+import dendropy
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phloem.errors import BadArgument, NotBinary, TaxonMismatch
+from phloem.trees.reading import parse_newick, read_any_trees, read_trees
+from phloem.trees.sample import TreeSample
+from phloem.trees.splits import nontrivial_splits
+from phloem.trees.tree import WeightedTrees
+from reference import nested
+from strategies import nested_trees
+
+MRBAYES_T = """#NEXUS
+[ID: 123]
+[Param: tree]
+begin trees;
+   translate
+      1 Homo_sapiens,
+      2 Pan,
+      3 'Gorilla gorilla',
+      4 Pongo
+      ;
+   tree gen.0 = [&U] (1:1.000000e-01,2:2.0e-01,(3:3.0E-1,4:.4):5e-1);
+   tree gen.500 = [&U] (2:0.2,(1:0.1,3:0.3)[a comment; with (brackets)]:0.05,4:0.4);
+end;
+"""
+
+TRPROBS = """#NEXUS
+[ID: 0146056142]
+begin trees;
+   translate
+    1 A, 2 B, 3 C, 4 D;
+   tree tree_1 [p = 0.281, P = 0.281] = [&W 0.281014] (1,2,(3,4));
+   tree tree_2 [p = 0.200, P = 0.481] = [&W 0.199961] ((1,3),2,4);
+   tree tree_3 [p = 0.063, P = 0.544] = (1,3,(2,4));
+end;
+"""
+
+BEAST = """#NEXUS
+
+Begin taxa;
+\tDimensions ntax=4;
+\t\tTaxlabels
+\t\t\tA
+\t\t\t'B 2'
+\t\t\tC
+\t\t\tD
+\t\t\t;
+End;
+Begin trees;
+\tTranslate
+\t\t   1 A,
+\t\t   2 'B 2',
+\t\t   3 C,
+\t\t   4 D
+\t\t   ;
+tree STATE_0 [&lnP=-34291.61,posterior=-34291.61] = [&R] ((1:[&rate=1.0]0.5,2[&x={1,2}]:[&rate=0.3]0.5)\
+[&height_95%_HPD={0.4,0.6},posterior=1]:[&rate=0.5]0.25,(3:0.5,4:0.5):[&rate=1]0.125)[&height=1.0];
+tree STATE_1000 [&lnP=-3.1E4] = [&R] (((1:0.5,3:0.5):0.25,2:0.75):0.1,4:0.85);
+End;
+"""
+
+
+def splits_of(sample: TreeSample) -> list[set[frozenset[str]]]:
+    """The nontrivial splits by name, the side without the first taxon."""
+    taxa = np.array(sample.taxa)
+    return [{frozenset(taxa[members].tolist()) for members in tree} for tree in nontrivial_splits(sample.topologies)]
+
+
+def write(tmp_path, text, name="trees.txt"):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_mrbayes_t(tmp_path):
+    sample = read_trees(write(tmp_path, MRBAYES_T))
+    assert sample.taxa == ("Homo_sapiens", "Pan", "Gorilla gorilla", "Pongo")
+    assert splits_of(sample) == [{frozenset({"Gorilla gorilla", "Pongo"})}, {frozenset({"Pan", "Pongo"})}]
+    assert sample.weights.tolist() == [1, 1]
+    # Branches by lower node: leaves 0..3, then the interior node below the root.
+    assert sample.branch_lengths is not None
+    np.testing.assert_array_equal(sample.branch_lengths, [[0.1, 0.2, 0.3, 0.4, 0.5], [0.1, 0.2, 0.3, 0.4, 0.05]])
+
+
+def test_trprobs_weights(tmp_path):
+    sample = read_trees(write(tmp_path, TRPROBS))
+    assert sample.weights.tolist() == [0.281014, 0.199961, 0.063]
+    assert sample.branch_lengths is None
+
+
+def test_beast_annotations_and_rooted_trees(tmp_path):
+    sample = read_trees(write(tmp_path, BEAST))
+    assert sample.taxa == ("A", "B 2", "C", "D")
+    assert splits_of(sample) == [{frozenset({"C", "D"})}, {frozenset({"B 2", "D"})}]
+    assert sample.branch_lengths is not None
+    # The two branches at the root are one in the unrooted tree.
+    np.testing.assert_allclose(sample.branch_lengths[0], [0.5, 0.5, 0.5, 0.5, 0.375])
+    np.testing.assert_allclose(sample.branch_lengths[1], [0.5, 0.75, 0.5, 0.95, 0.25])
+
+
+def test_a_file_says_itself_what_it_is(tmp_path):
+    as_nexus = read_trees(write(tmp_path, "  \n#nexus begin trees; tree a = (A,B,(C,D)); end;", "trees.nwk"))
+    as_newick = read_trees(write(tmp_path, "(A,B,(C,D));", "trees.nex"))
+    assert as_nexus.topologies.equal(as_newick.topologies).all()
+
+
+def test_gzip_is_recognised_by_content(tmp_path):
+    plain = read_trees(write(tmp_path, MRBAYES_T))
+    packed = read_trees(write(tmp_path, gzip.compress(MRBAYES_T.encode()), "no_suffix"))
+    assert packed.taxa == plain.taxa
+    assert packed.topologies.equal(plain.topologies).all()
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_no_trouble(tmp_path):
+    sample = read_trees(write(tmp_path, b"\xef\xbb\xbf" + TRPROBS.replace("\n", "\r\n").encode()))
+    assert len(sample) == 3
+    assert len(parse_newick("\ufeff(A,B,(C,D));\r\n(A,C,(B,D));\r\n").taxa) == 4
+
+
+def test_utree_default_star_odd_titles_and_upper_case(tmp_path):
+    text = """#NEXUS
+    BEGIN TREES;
+      UTREE * 'a title; with = signs' = [&U] (A,B,(C,D));
+      Tree\t* second=(A,C,(B,D));
+      TREE tree = (A,D,(B,C));
+    ENDBLOCK;"""
+    assert len(read_trees(write(tmp_path, text))) == 3
+
+
+def test_paup_weights_are_fractions():
+    np.testing.assert_array_equal(parse_newick("[&U][&W 1/3](A,B,(C,D));[&w 2](A,B,(C,D));").weights, [1 / 3, 2])
+
+
+def test_only_tree_blocks_count_and_other_blocks_are_passed_over(tmp_path):
+    text = """#NEXUS
+    begin data; dimensions ntax=3 nchar=2; format datatype=dna; matrix A ac B gt C 'gt' ; end;
+    begin notes; tree not_a_tree = (X,Y,Z); end;
+    begin trees; tree one = (A,B,(C,D)); end;
+    begin mrbayes; set autoclose=yes; end;
+    begin trees; tree two = (A,C,(B,D)); end;"""
+    assert len(read_trees(write(tmp_path, text))) == 2
+
+
+def test_a_run_that_still_goes_on_has_no_end_statement(tmp_path):
+    assert len(read_trees(write(tmp_path, MRBAYES_T.replace("end;", "")))) == 2
+
+
+def test_leaves_may_be_named_translated_or_numbered(tmp_path):
+    text = """#NEXUS
+    begin taxa; dimensions ntax=4; taxlabels D C B A; end;
+    begin trees; translate x A; tree t = (x,3,(D,C)); tree t = (A,B,(1,2)); end;"""
+    sample = read_trees(write(tmp_path, text))
+    assert sample.taxa == ("D", "C", "B", "A")
+    assert sample.topologies[0].equal(sample.topologies[1]).all()
+
+
+def test_a_translate_table_may_name_more_taxa_than_the_trees_have(tmp_path):
+    text = "#NEXUS begin trees; translate 1 A, 2 B, 3 C, 4 D, 5 E,; tree t = (5,3,(1,2)); end;"
+    assert read_trees(write(tmp_path, text)).taxa == ("A", "B", "C", "E")
+
+
+def test_quoted_names_mean_what_they_quote():
+    sample = parse_newick("('it''s','a,b',('(c)','[d]'));(it's,'a,b',('(c)','[d]'));")
+    assert sample.taxa == ("(c)", "[d]", "a,b", "it's")
+    assert sample.topologies[0].equal(sample.topologies[1]).all()
+
+
+def test_underscores_stay_underscores():
+    assert parse_newick("(Homo_sapiens,'Homo sapiens',x);").taxa == ("Homo sapiens", "Homo_sapiens", "x")
+
+
+def test_names_may_be_in_any_script():
+    assert parse_newick("(Ähre,ねこ,🐸);").taxa == ("Ähre", "ねこ", "🐸")
+
+
+def test_newick_taxa_are_sorted_unless_an_order_is_given():
+    assert parse_newick("(C,A,(D,B));").taxa == ("A", "B", "C", "D")
+    assert parse_newick("(C,A,(D,B));", taxa=["D", "C", "B", "A"]).taxa == ("D", "C", "B", "A")
+
+
+def test_interior_labels_and_root_lengths_are_passed_over():
+    sample = parse_newick("((A:1,B:2)95/0.99:3,(C:4,D:5)'98 %':6)root:7;")
+    assert sample.branch_lengths is not None
+    np.testing.assert_array_equal(sample.branch_lengths[0], [1, 2, 4, 5, 9])
+
+
+def test_missing_lengths_are_nan():
+    sample = parse_newick("(A:1,B:2,(C:3,D:4));(A,B,(C,D));")
+    assert sample.branch_lengths is not None
+    np.testing.assert_array_equal(sample.branch_lengths, [[1, 2, 3, 4, np.nan], [np.nan] * 5])
+
+
+def test_trees_may_span_lines_and_share_them():
+    assert len(parse_newick("(A,\n  B,\n (C,\tD)\n);(A,C,(B,D)); (A,\n\nD,(B,C))\n;")) == 3
+
+
+def test_burnin_by_count_and_by_fraction(tmp_path):
+    path = write(tmp_path, "".join(f"({a},{b},({c},{d}));\n" for a, b, c, d in ["ABCD", "ACBD", "ADBC", "ABCD"]))
+    assert len(read_trees(path, burnin=1)) == 3
+    assert len(read_trees(path, burnin=0.25)) == 3
+    assert len(read_trees(path, burnin=0.5)) == 2
+    assert read_trees(path, burnin=3).topologies.equal(read_trees(path).topologies[3]).all()
+    for bad in (4, 1.5, -1, 17):
+        with pytest.raises(BadArgument, match="burn-in"):
+            read_trees(path, burnin=bad)
+
+
+def test_tree_numbers_in_errors_count_the_burnin_too(tmp_path):
+    path = write(tmp_path, "(A,B,(C,D));(A,B,(C,D));(A,B,(C,X));")
+    with pytest.raises(TaxonMismatch, match="tree 3, line 1, column 33: taxon 'X' is not in tree 2"):
+        read_trees(path, burnin=1)
+
+
+def test_a_polytomy_is_read_for_embedding_and_refused_as_a_binary_tree(tmp_path):
+    path = write(tmp_path, "(A,B,(C,D),E);\n(A,B,(C,(D,E)));")
+    with pytest.raises(NotBinary, match="tree 1, line 1, column 1: this tree has a polytomy"):
+        read_trees(path)
+    trees = read_any_trees(path)
+    assert isinstance(trees, WeightedTrees)
+    assert [len(tree.parent) for tree in trees.trees] == [7, 8]
+    assert [tree.is_binary for tree in trees.trees] == [False, True]
+
+
+def test_any_trees_are_a_sample_where_all_are_binary(tmp_path):
+    path = write(tmp_path, "((A,B),(C,D));")
+    assert isinstance(read_any_trees(path), TreeSample)
+    rooted = read_any_trees(path, keep_root=True)
+    assert isinstance(rooted, WeightedTrees)
+    assert rooted.trees[0].parent.tolist() == [4, 4, 5, 5, 6, 6, -1]
+
+
+@given(nested_trees(most=25), st.booleans())
+def test_trees_of_any_degrees_are_what_the_text_says(tmp_path_factory, tree, keep_root):
+    taxa = [f"t{leaf:03d}" for leaf in range(len(nested.leaves(tree)))]
+    path = write(tmp_path_factory.mktemp("any"), nested.to_newick(tree, taxa))
+    read = read_any_trees(path, keep_root=keep_root)
+    parent = read.topologies.parent[0] if isinstance(read, TreeSample) else read.trees[0].parent
+    found = nested.from_parent(parent.tolist(), len(taxa))
+    assert read.taxa == tuple(taxa)
+    assert nested.nontrivial_splits(found) == nested.nontrivial_splits(tree)
+    if keep_root:
+        assert set(nested.clades(found)) == set(nested.clades(tree))
+
+
+def test_a_caterpillar_of_10_000_leaves_is_read():
+    leaves = [f"t{leaf:05d}" for leaf in range(10_000)]
+    text = "(" * 9_998 + leaves[0] + "".join(f",{leaf})" for leaf in leaves[1:-2]) + f",{leaves[-2]},{leaves[-1]});"
+    sample = parse_newick(text)
+    assert len(sample.taxa) == 10_000
+    assert sample.topologies.parent[0].tolist()[10_000:] == list(range(10_001, 19_998)) + [-1]
+
+
+def test_three_taxa_are_enough():
+    sample = parse_newick("(A:1,(B:2,C:3):4);")
+    assert sample.topologies.parent.tolist() == [[3, 3, 3, -1]]
+    assert sample.branch_lengths is not None
+    np.testing.assert_array_equal(sample.branch_lengths, [[5, 2, 3]])
+
+
+def test_trees_must_have_the_alignments_taxa():
+    with pytest.raises(TaxonMismatch, match=r"tree 1: lacks 'E'"):
+        parse_newick("(A,B,(C,D));", taxa=["A", "B", "C", "E"])
+    with pytest.raises(TaxonMismatch, match=r"tree 1: has 'D', which the others lack"):
+        parse_newick("(A,B,(C,D));", taxa=["A", "B", "C"])
+
+
+def dendropy_splits(tree: dendropy.Tree, first: str) -> set[frozenset[str]]:
+    everything = {leaf.taxon.label for leaf in tree.leaf_node_iter()}
+    found = set()
+    for node in tree.preorder_node_iter():
+        side = {leaf.taxon.label for leaf in node.leaf_iter()}
+        side = everything - side if first in side else side
+        if 1 < len(side) < len(everything) - 1:
+            found.add(frozenset(side))
+    return found
+
+
+@pytest.mark.parametrize("name", ["mrbayes/DS1/rep_1.trprobs.gz", "mrbayes/DS4/rep_3.trprobs.gz"])
+def test_dendropy_reads_the_same_posteriors(real_data, name):
+    sample = read_trees(real_data / name)
+    text = gzip.decompress((real_data / name).read_bytes()).decode()
+    trees = dendropy.TreeList.get(data=text, schema="nexus", preserve_underscores=True, store_tree_weights=True)
+    assert len(trees) == len(sample)
+    assert tuple(taxon.label for taxon in trees.taxon_namespace) == sample.taxa
+    np.testing.assert_allclose([tree.weight for tree in trees], sample.weights)
+    assert [dendropy_splits(tree, sample.taxa[0]) for tree in trees] == splits_of(sample)
+
+
+@pytest.mark.parametrize("name", ["DS1", "DS5", "DS8"])
+def test_dendropy_reads_the_same_bootstrap_trees(real_data, name):
+    path = real_data / "ufboot" / name / "rep_1.ufboot.gz"
+    text = b"\n".join(gzip.decompress(path.read_bytes()).splitlines()[:200]).decode()
+    sample = parse_newick(text)
+    trees = dendropy.TreeList.get(data=text, schema="newick", preserve_underscores=True)
+    assert [dendropy_splits(tree, sample.taxa[0]) for tree in trees] == splits_of(sample)
+    assert parse_newick(text, taxa=sample.taxa).topologies.equal(read_trees(path).topologies[:200]).all()
+
+
+def test_the_ten_ds1_posteriors_have_2784_topologies_and_the_best_has_probability_0_278(real_data):
+    from phloem.trees.sample import pool
+
+    runs = [read_trees(real_data / f"mrbayes/DS1/rep_{run}.trprobs.gz") for run in range(1, 11)]
+    merged = pool(runs).distinct()
+    assert len(merged) == 2784
+    assert round(merged.weights.max(), 3) == 0.278
+    shares = np.sort(merged.weights)[::-1]
+    assert np.searchsorted(np.cumsum(shares), 0.95) + 1 == 42

@@ -1,0 +1,96 @@
+"""TreeSample: merging, pooling, weights."""
+
+import numpy as np
+import pytest
+
+from phloem.errors import BadArgument, TaxonMismatch
+from phloem.random_streams import RandomStream
+from phloem.trees.generation import all_topologies, random_topologies
+from phloem.trees.reading import parse_newick
+from phloem.trees.sample import TreeSample, pool
+from phloem.trees.tree import Tree, WeightedTrees
+
+
+def test_distinct_merges_equal_topologies_in_order_of_first_appearance():
+    sample = parse_newick("[&W 1](A:1,B:1,(C:1,D:1):1);[&W 2]((B,D),A,C);[&W 4](C,D,(B,A));[&W 8](A,C,(B,D));")
+    distinct = sample.distinct()
+    assert distinct.weights.tolist() == [5, 10]
+    assert distinct.branch_lengths is None
+    assert distinct.topologies.equal(sample.topologies[:2]).all()
+    assert len(sample) == 4
+
+
+def test_distinct_agrees_with_a_dictionary():
+    topologies = random_topologies(5, 1000, stream=RandomStream(1, "x"))
+    weights = np.random.default_rng(1).random(1000)
+    expected: dict[bytes, float] = {}
+    for parent, weight in zip(topologies.parent, weights, strict=True):
+        expected[parent.tobytes()] = expected.get(parent.tobytes(), 0) + weight
+    distinct = TreeSample(tuple("ABCDE"), topologies, weights, None).distinct()
+    assert [parent.tobytes() for parent in distinct.topologies.parent] == list(expected)
+    np.testing.assert_allclose(distinct.weights, list(expected.values()))
+
+
+def test_trees_of_any_degrees_are_merged_too():
+    star, cherry = Tree(np.array([4, 4, 4, 4, -1], np.int32), 4), Tree(np.array([5, 5, 4, 4, 5, -1], np.int32), 4)
+    trees = WeightedTrees(tuple("ABCD"), (cherry, star, cherry), np.array([1.0, 2.0, 4.0]))
+    assert trees.distinct().trees == (cherry, star)
+    assert trees.distinct().weights.tolist() == [5, 2]
+
+
+def test_pooled_samples_weigh_the_same_whatever_their_size():
+    first = parse_newick("(A,B,(C,D));" * 3)
+    second = parse_newick("(A,C,(B,D));", taxa=["D", "C", "B", "A"])
+    pooled = pool([first, second])
+    assert pooled.taxa == first.taxa
+    np.testing.assert_allclose(pooled.weights, [1 / 6, 1 / 6, 1 / 6, 1 / 2])
+    np.testing.assert_allclose(pooled.distinct().weights, [0.5, 0.5])
+
+
+def test_pooling_keeps_lengths_only_where_all_have_them():
+    with_lengths = parse_newick("(A:1,B:2,(C:3,D:4):5);")
+    moved = parse_newick("(A:1,B:2,(C:3,D:4):5);", taxa=["D", "C", "B", "A"])
+    both = pool([with_lengths, moved])
+    assert both.branch_lengths is not None
+    np.testing.assert_array_equal(both.branch_lengths, [[1, 2, 3, 4, 5]] * 2)
+    assert pool([with_lengths, parse_newick("(A,B,(C,D));")]).branch_lengths is None
+
+
+def test_pooling_different_taxa_is_refused():
+    with pytest.raises(TaxonMismatch, match="lacks 'A'"):
+        pool([parse_newick("(A,B,(C,D));"), parse_newick("(E,B,(C,D));")])
+    with pytest.raises(BadArgument, match="no tree samples"):
+        pool([])
+
+
+def test_weights_of_zero_cannot_be_normalised():
+    with pytest.raises(BadArgument, match="all weights are zero"):
+        parse_newick("[&W 0](A,B,(C,D));").normalized()
+
+
+@pytest.mark.parametrize(
+    ("taxa", "weights", "lengths", "what"),
+    [
+        ("ABC", [1.0] * 3, None, "names for 4 taxa"),
+        ("ABCC", [1.0] * 3, None, "3 distinct names"),
+        ("ABCD", [1.0] * 2, None, "one finite weight"),
+        ("ABCD", [1.0, -1.0, 1.0], None, "not negative"),
+        ("ABCD", [1.0, np.nan, 1.0], None, "one finite weight"),
+        ("ABCD", [1.0] * 3, np.ones((3, 6)), "do not fit"),
+    ],
+)
+def test_a_sample_that_does_not_hold_together_cannot_exist(taxa, weights, lengths, what):
+    with pytest.raises(BadArgument, match=what):
+        TreeSample(tuple(taxa), all_topologies(4), np.array(weights), lengths)
+
+
+@pytest.mark.parametrize(
+    ("parent", "leaves"),
+    [([3, 3, 3], 3), ([3, 3, 3, 3], 3), ([4, 3, 3, 4, -1], 3), ([3, 3, 4, 4, -1], 4), ([9, 9, 9, -1], 3)],
+)
+def test_a_tree_that_is_none_cannot_exist(parent, leaves):
+    if parent == [4, 3, 3, 4, -1]:  # the one good tree among them: a rooted triple
+        assert len(Tree(np.array(parent, np.int32), leaves).parent) == 5
+        return
+    with pytest.raises(BadArgument, match="tree:"):
+        Tree(np.array(parent, np.int32), leaves)

@@ -1,0 +1,150 @@
+"""Splits, clade hashes and Robinson–Foulds distances, against sets, DendroPy and IQ-TREE."""
+
+import gzip
+import subprocess
+
+import dendropy
+import numpy as np
+import pytest
+from dendropy.calculate import treecompare
+from hypothesis import given
+
+from phloem.errors import BadArgument
+from phloem.random_streams import RandomStream
+from phloem.trees.distance import robinson_foulds
+from phloem.trees.generation import all_topologies, nni_neighbors, random_topologies
+from phloem.trees.reading import parse_newick, read_trees
+from phloem.trees.splits import nontrivial_splits, split_bits, split_frequencies
+from phloem.trees.topology import TopologyBatch
+from phloem.trees.writing import format_newick
+from phloem.trees.zobrist import clade_hashes, taxon_keys
+from reference import nested
+from strategies import topology_batches
+
+
+def names(count: int) -> list[str]:
+    return [f"t{number:04d}" for number in range(count)]
+
+
+@given(topology_batches(most=150))
+def test_splits_are_those_of_sets(topologies):
+    for parent, members in zip(topologies.parent, nontrivial_splits(topologies), strict=True):
+        tree = nested.from_parent(parent.tolist(), topologies.taxon_count)
+        assert {frozenset(np.flatnonzero(row).tolist()) for row in members} == nested.nontrivial_splits(tree)
+
+
+def test_every_branch_has_a_split_and_leaf_branches_a_single_taxon():
+    bits = split_bits(random_topologies(70, 3, stream=RandomStream(1, "x")))
+    assert bits.shape == (3, 137, 2)
+    assert (np.bitwise_count(bits[:, :70]).sum(axis=2) == 1).all()
+    assert (np.bitwise_count(bits[:, 70:]).sum(axis=2) >= 2).all()
+
+
+@given(topology_batches(most=60))
+def test_hashes_are_the_xor_of_the_taxa_below(topologies):
+    keys = taxon_keys(topologies.taxon_count)
+    hashes = clade_hashes(topologies)
+    for parent, row in zip(topologies.parent, hashes, strict=True):
+        for node in range(topologies.node_count):
+            below = [node]
+            for other in below:
+                below.extend(np.flatnonzero(parent == other).tolist())
+            expected = np.bitwise_xor.reduce(keys[[leaf for leaf in below if leaf < len(keys)]])
+            np.testing.assert_array_equal(row[node], expected)
+    np.testing.assert_array_equal(hashes[:, -1], np.broadcast_to(np.bitwise_xor.reduce(keys), (len(hashes), 2)))
+
+
+def test_taxon_keys_never_change():
+    """Saved files hold hashes, so these values are part of the file format."""
+    assert [[hex(word) for word in row] for row in taxon_keys(2).tolist()] == [
+        ["0xd2c3b9900679fff1", "0x9380a04dd36e21e2"],
+        ["0xafe8a6bbdfba42ea", "0x3878bc9c1137404e"],
+    ]
+    np.testing.assert_array_equal(taxon_keys(5), taxon_keys(1000)[:5])
+
+
+def test_keys_are_random_bits():
+    keys = taxon_keys(4096)
+    assert len(np.unique(keys)) == keys.size
+    share_of_ones = np.unpackbits(keys.view(np.uint8)).mean()
+    assert abs(share_of_ones - 0.5) < 0.005
+    # As vectors over GF(2) the first 128 keys are all but independent: no small set of taxa XORs to zero.
+    rows = [int(high) << 64 | int(low) for high, low in keys[:100]]
+    rank = 0
+    for bit in reversed(range(128)):
+        pivot = next((row for row in rows if row >> bit & 1), None)
+        if pivot is not None:
+            rank += 1
+            rows = [row ^ pivot if row >> bit & 1 else row for row in rows if row != pivot]
+    assert rank == 100
+
+
+def test_distance_is_the_number_of_splits_that_only_one_has():
+    topologies = all_topologies(7)[::9]
+    distances = robinson_foulds(topologies, topologies)
+    splits = [nested.nontrivial_splits(nested.from_parent(parent.tolist(), 7)) for parent in topologies.parent]
+    expected = [[len(one ^ other) for other in splits] for one in splits]
+    np.testing.assert_array_equal(distances, expected)
+
+
+def test_distances_agree_with_dendropy_on_random_trees():
+    base = random_topologies(40, 6, stream=RandomStream(2, "x"))
+    trees = TopologyBatch.concatenate([base, nni_neighbors(base[:1])[:6]])
+    lists = dendropy.TreeList.get(
+        data="\n".join(format_newick(trees, names(40))), schema="newick", rooting="force-unrooted"
+    )
+    expected = [[treecompare.symmetric_difference(one, other) for other in lists] for one in lists]
+    np.testing.assert_array_equal(robinson_foulds(trees, trees), expected)
+
+
+def test_distances_agree_with_dendropy_on_real_trees(real_data):
+    trees = read_trees(real_data / "ufboot/DS1/rep_1.ufboot.gz").topologies[:40]
+    text = "\n".join(format_newick(trees, names(27)))
+    lists = dendropy.TreeList.get(data=text, schema="newick", rooting="force-unrooted")
+    expected = [[treecompare.symmetric_difference(one, other) for other in lists] for one in lists]
+    np.testing.assert_array_equal(robinson_foulds(trees, trees), expected)
+
+
+def test_distances_agree_with_iqtree(iqtree, tmp_path):
+    trees = random_topologies(12, 8, stream=RandomStream(3, "x"))
+    (tmp_path / "trees.nwk").write_text("\n".join(format_newick(trees, names(12))) + "\n")
+    subprocess.run([iqtree, "-rf_all", "trees.nwk", "-pre", "out"], cwd=tmp_path, check=True, capture_output=True)
+    table = [line.split()[1:] for line in (tmp_path / "out.rfdist").read_text().splitlines()[1:]]
+    np.testing.assert_array_equal(robinson_foulds(trees, trees), np.array(table, int))
+
+
+def test_trees_of_different_sizes_have_no_distance():
+    with pytest.raises(BadArgument, match="cannot be compared"):
+        robinson_foulds(all_topologies(5), all_topologies(6))
+
+
+def test_split_frequencies_weigh_trees():
+    sample = parse_newick("[&W 3](A,B,(C,(D,E)));[&W 1](A,C,(B,(D,E)));")
+    table = split_frequencies(sample)
+    found = {
+        "".join(np.array(sample.taxa)[row]): frequency
+        for row, frequency in zip(table.members, table.frequencies, strict=True)
+    }
+    assert list(found) == ["DE", "CDE", "BDE"]
+    assert found == {"DE": 1, "CDE": 0.75, "BDE": 0.25}
+
+
+def test_split_frequencies_agree_with_dendropy(real_data):
+    path = real_data / "mrbayes/DS1/rep_1.trprobs.gz"
+    sample = read_trees(path)
+    table = split_frequencies(sample)
+    assert (np.diff(table.frequencies) <= 0).all()
+    trees = dendropy.TreeList.get(
+        data=gzip.decompress(path.read_bytes()).decode(),
+        schema="nexus",
+        preserve_underscores=True,
+        store_tree_weights=True,
+        rooting="force-unrooted",
+    )
+    expected = trees.split_distribution(use_tree_weights=True)
+    namespace = trees.taxon_namespace
+    for row, frequency in zip(table.members[:60], table.frequencies[:60], strict=True):
+        taxa = [sample.taxa[index] for index in np.flatnonzero(row)]
+        mask = namespace.taxa_bitmask(labels=taxa)
+        normal = dendropy.Bipartition.normalize_bitmask(mask, namespace.all_taxa_bitmask())
+        assert expected[normal] == pytest.approx(frequency, abs=1e-9)
