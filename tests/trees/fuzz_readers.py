@@ -13,13 +13,15 @@ from phloem.trees.sample import TreeSample
 
 SEEDS = [
     b"(A:0.1,B:0.2,(C:0.3,D:0.4):0.5);\n(A:1e-3,C,(B,D):2E+5)root;\n",
-    b"[&W 0.25][&U]('it''s',\"B\",('c d'[a [nested] one]:1,D_4)95/0.9:[&rate=1]2)[x];[p = 0.1](it's,\"B\",(D_4,'c d'));",
+    b"[&W 0.25][&U]('it''s',\"B\",('c d'[a [nested] one]:1,D_4)95/0.9:[&rate=1]2)[x];"
+    b"[p = 0.1](it's,\"B\",(D_4,'c d'));",
     b"((((((((A,B),C),D),E),F),G),H),I);((A,I),((B,H),((C,G),(D,(E,F)))));" * 3,
     b"((A,B),(C,D,E),F);(A,B,C,D,E,F);",
     b"#NEXUS\nbegin taxa; dimensions ntax=4; taxlabels A 'B b' C D; end;\nbegin trees;\n"
     b"translate 1 A, 2 'B b', 3 C, 4 D;\ntree * one [p = 0.2, P = 0.2] = [&W 0.21] [&U] (1,2,(3,4));\n"
     b"utree 'two; 2' = (1:1,(2:2,3:3):4,4:5);\nend;\n",
-    b"#NEXUS\n[ID: 1]\nBegin trees;\ntree STATE_0 [&lnP=-3.5] = [&R] ((A[&x={1,2}]:[&r=1]0.5,B:0.5):1,(C:1,D:1):0.5);\nEnd;\n"
+    b"#NEXUS\n[ID: 1]\nBegin trees;\n"
+    b"tree STATE_0 [&lnP=-3.5] = [&R] ((A[&x={1,2}]:[&r=1]0.5,B:0.5):1,(C:1,D:1):0.5);\nEnd;\n"
     b"begin mrbayes; set x=y; end;\nbegin trees; tree last = (A,(B,D),C); end;",
 ]
 SNIPPETS = [
@@ -84,7 +86,8 @@ def check(path: Path) -> bool:
             sample = read(path)
         except PhloemError as problem:
             good = False
-            assert len(str(problem).splitlines()) == 1, problem
+            if len(str(problem).splitlines()) != 1:
+                raise AssertionError(f"not one line: {problem!r}") from problem
             continue
         if isinstance(sample, TreeSample):  # from_parents checks that these are trees indeed
             assert sample.topologies.from_parents(sample.topologies.parent).equal(sample.topologies).all()

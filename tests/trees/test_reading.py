@@ -254,7 +254,7 @@ def test_a_caterpillar_of_10_000_leaves_is_read():
     text = "(" * 9_998 + leaves[0] + "".join(f",{leaf})" for leaf in leaves[1:-2]) + f",{leaves[-2]},{leaves[-1]});"
     sample = parse_newick(text)
     assert len(sample.taxa) == 10_000
-    assert sample.topologies.parent[0].tolist()[10_000:] == list(range(10_001, 19_998)) + [-1]
+    assert sample.topologies.parent[0].tolist()[10_000:] == [*range(10_001, 19_998), -1]
 
 
 def test_three_taxa_are_enough():

@@ -1,0 +1,249 @@
+"""The command line: what users type, what they see, and the exit codes."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import phloem
+from phloem.cli.main import run
+from phloem.trees.reading import parse_newick
+
+
+@pytest.fixture(autouse=True)
+def in_empty_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "dumb")
+
+
+def complaint(capsys) -> str:
+    """The one line on stderr; nothing on stdout."""
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    lines = captured.err.splitlines()
+    assert len(lines) == 1, captured.err
+    assert lines[0].startswith("phloem: ")
+    return lines[0]
+
+
+def test_embedding_and_recovery_of_the_bundled_trees(capsys):
+    assert run(["embed", "primates", "--out", "primates.npz"]) == 0
+    assert capsys.readouterr().out == "21 binary trees on 12 taxa, 12 channels a node: primates.npz\n"
+    with np.load("primates.npz", allow_pickle=False) as arrays:
+        assert arrays["features"].shape == (21, 22, 12)
+        assert arrays["weights"].sum() == 1000
+        assert arrays["taxa"][0] == "Tarsius_syrichta"
+        parent, taxa = arrays["parent"], arrays["taxa"].tolist()
+    assert run(["recover", "primates.npz"]) == 0
+    recovered = parse_newick(capsys.readouterr().out, taxa=taxa)
+    np.testing.assert_array_equal(recovered.topologies.parent, parent)
+
+
+def test_recovery_needs_neither_parents_nor_the_order_of_interior_rows(capsys):
+    assert run(["embed", "primates", "--out", "whole.npz"]) == 0
+    assert run(["recover", "whole.npz"]) == 0
+    expected = capsys.readouterr().out.split("\n", 1)[1]
+    with np.load("whole.npz") as arrays:
+        order = np.concatenate([np.arange(12), 12 + np.random.default_rng(1).permutation(10)])
+        np.savez("bare.npz", taxa=arrays["taxa"], features=arrays["features"][:, order])
+    assert run(["recover", "bare.npz"]) == 0
+    assert capsys.readouterr().out == expected
+
+
+def test_polytomies_are_embedded_and_recovered(capsys):
+    Path("trees.nwk").write_text("(A,B,(C,D,E));\n(A,(B,C),(D,E));\n(A,B,C,D,E);\n")
+    assert run(["embed", "trees.nwk", "--out", "f.npz"]) == 0
+    assert "3 trees of any degrees on 5 taxa" in capsys.readouterr().out
+    assert run(["recover", "f.npz"]) == 0
+    assert capsys.readouterr().out == "(A,B,(C,D,E));\n(A,(B,C),(D,E));\n(A,B,C,D,E);\n"
+
+
+def test_rooted_trees_are_unrooted_unless_the_root_is_kept(capsys):
+    Path("trees.nwk").write_text("((A,B),((C,D),E));\n")
+    assert run(["embed", "trees.nwk", "--out", "f.npz"]) == 0
+    assert run(["embed", "trees.nwk", "--keep-root", "--out", "rooted.npz"]) == 0
+    capsys.readouterr()
+    assert run(["recover", "f.npz"]) == 0
+    assert capsys.readouterr().out == "(A,B,((C,D),E));\n"
+    assert run(["recover", "rooted.npz"]) == 0
+    assert capsys.readouterr().out == "((A,B),((C,D),E));\n"
+
+
+def test_several_files_are_pooled_with_burnin_and_merging(capsys):
+    Path("one.nwk").write_text("(A,B,(C,D));\n" * 4)
+    Path("two.nwk").write_text("(D,B,(C,A));\n(A,B,(C,D));\n")
+    command = ["embed", "one.nwk", "two.nwk", "--out", "f.npz"]
+    assert run(command) == 0
+    np.testing.assert_allclose(np.load("f.npz")["weights"], [1 / 8] * 4 + [1 / 4] * 2)
+    assert run([*command, "--distinct"]) == 0
+    np.testing.assert_allclose(np.load("f.npz")["weights"], [0.75, 0.25])
+    assert run([*command, "--burnin", "0.5"]) == 0
+    np.testing.assert_allclose(np.load("f.npz")["weights"], [0.25, 0.25, 0.5])
+    assert run([*command, "--burnin", "1", "--distinct"]) == 0
+    np.testing.assert_allclose(np.load("f.npz")["weights"], [1.0])
+
+
+def test_polytomies_and_binary_trees_in_different_files_are_pooled():
+    Path("one.nwk").write_text("(A,B,(C,D));\n")
+    Path("two.nwk").write_text("(A,B,C,D);\n(D,C,B,A);\n")
+    assert run(["embed", "one.nwk", "two.nwk", "--distinct", "--out", "f.npz"]) == 0
+    arrays = np.load("f.npz")
+    np.testing.assert_allclose(arrays["weights"], [0.5, 0.5])
+    assert arrays["features_0"].shape == (6, 4)
+    assert arrays["features_1"].shape == (5, 4)
+
+
+def test_random_tips_for_big_trees(capsys):
+    taxa = [f"t{number}" for number in range(3000)]
+    trees = phloem.random_topologies(3000, 1, stream=phloem.RandomStream(1, "x"))
+    Path("big.nwk").write_text(phloem.format_newick(trees, taxa)[0])
+    arrays = {}
+    for name, options in {"a": ["--seed", "1"], "b": ["--seed", "1"], "c": ["--seed", "2"]}.items():
+        assert run(["embed", "big.nwk", "--dimension", "16", *options, "--out", f"{name}.npz"]) == 0
+        arrays[name] = np.load(f"{name}.npz")["features"]
+    assert arrays["a"].shape == (1, 5998, 16)
+    np.testing.assert_array_equal(arrays["a"], arrays["b"])
+    assert (arrays["a"] != arrays["c"]).any()
+    capsys.readouterr()
+    assert run(["recover", "a.npz"]) == 2
+    assert "linearly dependent" in complaint(capsys)
+
+
+def test_one_hot_features_of_a_huge_tree_are_refused_with_advice(capsys):
+    Path("star.nwk").write_text("(" + ",".join(f"t{number}" for number in range(20_000)) + ");")
+    assert run(["embed", "star.nwk", "--out", "f.npz"]) == 2
+    assert "Give a --dimension" in complaint(capsys)
+    assert not Path("f.npz").exists()
+
+
+def test_a_file_named_like_an_example_is_the_file(capsys):
+    Path("primates").write_text("(A,B,(C,D));")
+    assert run(["embed", "primates", "--out", "f.npz"]) == 0
+    assert "on 4 taxa" in capsys.readouterr().out
+
+
+BAD_COMMANDS = {
+    "missing file": (["embed", "none.nwk", "--out", "f.npz"], "none.nwk: no such file"),
+    "directory": (["embed", ".", "--out", "f.npz"], "is a directory"),
+    "bad tree": (["embed", "bad.nwk", "--out", "f.npz"], "bad.nwk, tree 1, line 1, column 9"),
+    "other taxa": (["embed", "good.nwk", "other.nwk", "--out", "f.npz"], "other.nwk, tree 1: lacks 'D'"),
+    "no output": (["embed", "good.nwk"], "Missing option '--out' / '-o'. See `phloem embed --help`"),
+    "no input": (["embed", "--out", "f.npz"], "Missing argument"),
+    "bad burn-in": (["embed", "good.nwk", "--burnin", "half", "--out", "f.npz"], "--burnin half: give a count"),
+    "burn-in of everything": (["embed", "good.nwk", "--burnin", "1", "--out", "f.npz"], "drops all 1 trees"),
+    "bad dimension": (["embed", "good.nwk", "--dimension", "0", "--out", "f.npz"], "--dimension"),
+    "bad seed": (["embed", "good.nwk", "--seed", "-1", "--out", "f.npz"], "--seed"),
+    "directory that is not there": (
+        ["embed", "good.nwk", "--out", "no/f.npz"],
+        "no/f.npz: its directory does not exist",
+    ),
+    "output is a directory": (["embed", "good.nwk", "--out", "."], "cannot be written"),
+    "weights of zero": (["embed", "zero.nwk", "good.nwk", "--out", "f.npz"], "all weights are zero"),
+    "recover nothing": (["recover", "none.npz"], "none.npz: no such file"),
+    "recover text": (["recover", "good.nwk"], "good.nwk: is not an .npz file"),
+    "recover noise": (["recover", "noise.npz"], "noise.npz, tree 2: features: "),
+    "no such command": (["infere"], "No such command 'infere'"),
+    "no such option": (["embed", "good.nwk", "--outt", "f.npz"], "No such option"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_COMMANDS)
+def test_bad_input_is_one_line_exit_code_2_and_no_file(case, capsys):
+    command, message = BAD_COMMANDS[case]
+    Path("good.nwk").write_text("(A,B,(C,D));")
+    Path("other.nwk").write_text("(A,B,(C,E));")
+    Path("zero.nwk").write_text("[&W 0](A,B,(C,D));")
+    Path("bad.nwk").write_text("(A,B,(C,A));")
+    good = phloem.dirichlet_features(phloem.all_topologies(5))[:3]
+    noise = good + np.array([0, 1e-3, 0])[:, None, None] * np.random.default_rng(0).random(good.shape)
+    np.savez("noise.npz", taxa=np.array(list("ABCDE")), features=noise)
+    before = sorted(Path().iterdir())
+    assert run(command) == 2
+    assert message in complaint(capsys)
+    assert sorted(Path().iterdir()) == before
+
+
+def test_info_as_json_names_programs_and_versions(capsys, tmp_path, monkeypatch):
+    program = tmp_path / "bin" / "iqtree3"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'IQ-TREE version 3.1.4 for Linux'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert run(["info", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["versions"]["phloem"] == phloem.__version__
+    assert facts["versions"]["numpy"] == np.__version__
+    assert facts["threads"]["available"] >= 1
+    assert Path(facts["kernels"]["cache"]).is_dir()
+    iqtree, mrbayes = facts["programs"]
+    assert (iqtree["name"], iqtree["version"], iqtree["path"]) == ("IQ-TREE", "3.1.4", str(program))
+    assert (mrbayes["path"], mrbayes["version"]) == (None, None)
+
+
+@pytest.mark.parametrize("script", ["exit 3", "echo no number", "kill -9 $$"])
+def test_info_copes_with_a_program_that_does_not_tell_its_version(capsys, tmp_path, monkeypatch, script):
+    program = tmp_path / "mb"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert run(["info"]) == 0
+    output = capsys.readouterr().out
+    assert re.search(r"MrBayes +version unknown, ", output)
+    assert re.search(r"IQ-TREE +not found", output)
+
+
+def test_the_real_iqtree_is_found(iqtree, capsys):
+    assert run(["info", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["programs"][0]
+    assert re.fullmatch(r"\d+\.\d+.*", found["version"])
+
+
+def test_version(capsys):
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"phloem {phloem.__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["embed", "recover", "info"])
+def test_every_command_has_help_with_examples(command, capsys):
+    assert run([command, "--help"]) == 0
+    output = capsys.readouterr().out
+    assert "Examples" in output
+    assert output.count(f"phloem {command}") >= 2
+
+
+def test_no_command_shows_help(capsys):
+    assert run([]) == 0
+    output = capsys.readouterr().out
+    assert all(command in output for command in ("embed", "recover", "info"))
+
+
+def test_interruption_is_exit_code_130(capsys, monkeypatch):
+    def interrupt(*_args, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("phloem.pipeline.embed.embed", interrupt)
+    assert run(["embed", "primates", "--out", "f.npz"]) == 130
+    assert complaint(capsys) == "phloem: interrupted."
+
+
+def program() -> str:
+    return str(Path(sys.executable).with_name("phloem"))
+
+
+def test_the_installed_program_runs_and_its_reader_may_leave_early():
+    subprocess.run([program(), "embed", "primates", "--out", "p.npz"], check=True, capture_output=True)
+    command = f"{program()} recover p.npz | head -n 1"
+    run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert run.stdout.startswith("(Tarsius_syrichta,")
+    assert run.stderr == ""
+
+
+def test_help_does_not_wait_for_numba():
+    script = "import sys; from phloem.cli.main import run; run(['--help']); sys.exit('numba' in sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, env=dict(os.environ))

@@ -1,0 +1,63 @@
+"""README and docs: the snippets run, and the links lead somewhere."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
+
+
+def snippets(page: Path, language: str) -> list[str]:
+    return [body for found, body in FENCE.findall(page.read_text()) if found == language]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_snippets_run_in_an_empty_directory(page, tmp_path, monkeypatch):
+    """First the commands, then the Python code, each page in one directory, as a reader would."""
+    monkeypatch.chdir(tmp_path)
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "COLUMNS": "80",
+    }
+    for block in snippets(page, "console"):
+        commands = [line[2:] for line in block.splitlines() if line.startswith("$ ")]
+        assert commands, "a console block shows commands after `$ `"
+        for command in commands:
+            run = subprocess.run(["bash", "-ec", command], env=environment, capture_output=True, text=True)
+            assert run.returncode == 0, f"{command}\n{run.stderr}"
+        expected = [line for line in block.splitlines() if not line.startswith("$ ")]
+        if expected and len(commands) == 1 and "…" not in block:
+            assert run.stdout.splitlines() == expected
+    namespace: dict[str, object] = {}
+    for block in snippets(page, "python"):
+        exec(compile(block, str(page), "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files(page):
+    for target in LINK.findall(page.read_text()):
+        if not target.startswith(("http", "mailto")):
+            assert (page.parent / target).exists(), target
+
+
+def test_the_readme_has_snippets_to_run():
+    assert snippets(ROOT / "README.md", "console")
+    assert snippets(ROOT / "README.md", "python")
+
+
+def test_decisions_are_numbered_in_a_row():
+    numbers = [int(path.name[:3]) for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_the_demo_runs(tmp_path):
+    script = ROOT / "examples" / "embed_and_recover.py"
+    run = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "21 of 21 topologies" in run.stdout

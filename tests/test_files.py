@@ -1,0 +1,62 @@
+"""Files are written whole or not at all."""
+
+import os
+import stat
+
+import pytest
+
+from phloem.errors import FileProblem
+from phloem.files import atomic_write
+
+
+def test_a_file_appears_only_when_it_is_complete(tmp_path):
+    path = tmp_path / "out"
+    with atomic_write(path) as stream:
+        stream.write(b"half")
+        stream.flush()
+        assert not path.exists()
+    assert path.read_bytes() == b"half"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
+
+
+def test_an_old_file_stays_when_the_new_one_fails(tmp_path):
+    path = tmp_path / "out"
+    path.write_bytes(b"old")
+
+    def interrupted_write() -> None:
+        with atomic_write(path) as stream:
+            stream.write(b"new")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_write()
+    assert path.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_full_disk_is_reported_and_nothing_is_left(tmp_path):
+    with (
+        pytest.raises(FileProblem, match="out: cannot be written \\(No space left on device\\)"),
+        atomic_write(tmp_path / "out"),
+    ):
+        raise OSError(28, "No space left on device")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_input_that_is_missing_is_not_blamed_on_the_output(tmp_path):
+    with pytest.raises(FileProblem, match="its directory does not exist"), atomic_write(tmp_path / "nowhere" / "out"):
+        pass
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(FileProblem, match="cannot be written"), atomic_write(tmp_path / "folder"):
+        pass
+    assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
+
+
+def test_permissions_are_those_of_any_new_file(tmp_path):
+    previous = os.umask(0o027)
+    try:
+        with atomic_write(tmp_path / "out"):
+            pass
+    finally:
+        os.umask(previous)
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o640
