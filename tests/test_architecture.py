@@ -86,7 +86,7 @@ def test_the_rules_themselves_have_no_cycle():
 def test_files_are_one_idea(path):
     text = path.read_text()
     assert path.name != "utils.py"
-    assert len(text.splitlines()) <= 300
+    assert len(text.splitlines()) <= 350
     if path.stat().st_size:
         assert ast.get_docstring(ast.parse(text)), "a module says what it is for"
 

@@ -88,7 +88,7 @@ BAD_FILES = {
         "'2' is not a label and a name",
     ),
     "NEXUS conflicting tables": (
-        f"{NEXUS} translate 1 A, 2 B, 3 C; tree a = (1,2,3); end; {NEXUS[6:]} translate 1 B, 2 A, 3 C; tree a = (1,2,3);",
+        f"{NEXUS} translate 1 A, 2 B, 3 C; tree a = (1,2,3); end; begin trees; translate 1 B, 2 A, 3 C; end;",
         "'1' stands for 'A' in one translate table and for 'B' in another",
     ),
     "NEXUS table not in UTF-8": (NEXUS.encode() + b"translate 1 A, 2 \xff, 3 C; tree a = (1,2,3); end;", "not UTF-8"),

@@ -1,0 +1,1 @@
+"""Flags → pipeline, one small module a command."""

@@ -1,0 +1,1 @@
+"""What was observed: alignments, site patterns, bundled examples."""

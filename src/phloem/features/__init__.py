@@ -1,0 +1,1 @@
+"""What a tree looks like to a network: raw features, their files, and the way back."""

@@ -1,0 +1,1 @@
+"""What is unknown: topologies, tree files, splits, tree samples."""
