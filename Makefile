@@ -1,46 +1,54 @@
 # make demo   what phloem does, on a bundled example
 # make test   all tests
 # make check  format, lint, types
+# make format mend format and lint
 # make bench  how fast it is, on this machine
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-TRACKED := src tests benchmarks examples
+CODE := src tests benchmarks examples
+KERNELS := $(wildcard src/phloem/kernels/*.py)
 
 .PHONY: demo test check format bench clean
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.installed $(VENV)/.kernels
 	$(BIN)/python examples/embed_and_recover.py
 
-test: $(VENV)/.developing
+test: $(VENV)/.developing $(VENV)/.kernels
 	$(BIN)/python -m pytest
 
 check: $(VENV)/.developing
-	$(BIN)/ruff format --check $(TRACKED)
-	$(BIN)/ruff check $(TRACKED)
-	$(BIN)/mypy
+	$(BIN)/python -m ruff format --check $(CODE)
+	$(BIN)/python -m ruff check $(CODE)
+	$(BIN)/python -m mypy
 
 format: $(VENV)/.developing
-	$(BIN)/ruff format $(TRACKED)
-	$(BIN)/ruff check --fix $(TRACKED)
+	$(BIN)/python -m ruff format $(CODE)
+	$(BIN)/python -m ruff check --fix $(CODE)
 
-bench: $(VENV)/.developing
+bench: $(VENV)/.developing $(VENV)/.kernels
 	for script in embedding recovery reading; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/bin/python:
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "phloem needs Python 3.11 or newer: make PYTHON=python3.11 …")'
-	$(PYTHON) -m venv $(VENV)
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
-$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable .
 	touch $@
 
-$(VENV)/.developing: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.developing: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[dev]'
 	touch $@ $(VENV)/.installed
+
+# numba keeps a kernel's machine code until its own file changes, even if a kernel that it calls has changed.
+$(VENV)/.kernels: $(KERNELS) | $(BIN)/python
+	find src -name '*.nb[ci]' -delete
+	touch $@

@@ -43,13 +43,26 @@ def test_a_full_disk_is_reported_and_nothing_is_left(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_input_that_is_missing_is_not_blamed_on_the_output(tmp_path):
+def test_places_where_no_file_can_be(tmp_path):
     with pytest.raises(FileProblem, match="its directory does not exist"), atomic_write(tmp_path / "nowhere" / "out"):
         pass
     (tmp_path / "folder").mkdir()
-    with pytest.raises(FileProblem, match="cannot be written"), atomic_write(tmp_path / "folder"):
+    with pytest.raises(FileProblem, match="it is a directory"), atomic_write(tmp_path / "folder"):
         pass
-    assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileProblem, match="it is not a regular file"), atomic_write(tmp_path / "pipe"):
+        pass
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "pipe"]
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_an_input_that_is_missing_is_not_blamed_on_the_outputs_directory(tmp_path):
+    def write_without_input() -> None:
+        with atomic_write(tmp_path / "out"):
+            (tmp_path / "input").read_bytes()
+
+    with pytest.raises(FileProblem, match="out: cannot be written"):
+        write_without_input()
 
 
 def test_permissions_are_those_of_any_new_file(tmp_path):

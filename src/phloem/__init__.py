@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from phloem.trees.sample import pool as pool
     from phloem.trees.splits import split_frequencies as split_frequencies
     from phloem.trees.topology import TopologyBatch as TopologyBatch
+    from phloem.trees.tree import Tree as Tree
+    from phloem.trees.tree import WeightedTrees as WeightedTrees
     from phloem.trees.writing import format_newick as format_newick
+    from phloem.trees.writing import format_tree as format_tree
     from phloem.trees.writing import write_newick as write_newick
     from phloem.trees.writing import write_nexus as write_nexus
 
@@ -43,7 +46,8 @@ _MODULES = {
     "phloem.trees.sample": ("TreeSample", "pool"),
     "phloem.trees.splits": ("split_frequencies",),
     "phloem.trees.topology": ("TopologyBatch",),
-    "phloem.trees.writing": ("format_newick", "write_newick", "write_nexus"),
+    "phloem.trees.tree": ("Tree", "WeightedTrees"),
+    "phloem.trees.writing": ("format_newick", "format_tree", "write_newick", "write_nexus"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -13,6 +13,10 @@ class TreeFormatError(PhloemError):
     """Text that is not a tree, or not a tree that phloem can hold."""
 
 
+class AlignmentError(PhloemError):
+    """Sequences that are not an alignment, or not one of nucleotides."""
+
+
 class TaxonMismatch(PhloemError):
     """Trees, tables or alignments that speak of different taxa."""
 

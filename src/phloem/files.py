@@ -18,13 +18,8 @@ def read_bytes(path: Path) -> bytes:
     """The file's content, decompressed where it is gzipped, whatever its name."""
     try:
         content = path.read_bytes()
-    except FileNotFoundError:
-        raise FileProblem(f"{path}: no such file. Check the path.") from None
-    except IsADirectoryError:
-        raise FileProblem(f"{path}: is a directory. Name a file inside it.") from None
     except (OSError, ValueError) as problem:
-        reason = getattr(problem, "strerror", None) or problem
-        raise FileProblem(f"{path}: cannot be read ({reason}).") from None
+        raise cannot_read(path, problem) from None
     if not content.startswith(GZIP_MAGIC):
         return content
     try:
@@ -33,11 +28,25 @@ def read_bytes(path: Path) -> bytes:
         raise FileProblem(f"{path}: is not a whole gzip file ({problem}). Fetch or compress it again.") from None
 
 
+def cannot_read(path: Path, problem: Exception) -> FileProblem:
+    """What the system says of a file that cannot be opened, and what to do."""
+    if isinstance(problem, FileNotFoundError):
+        return FileProblem(f"{path}: no such file. Check the path.")
+    if isinstance(problem, IsADirectoryError):
+        return FileProblem(f"{path}: is a directory. Name a file inside it.")
+    return FileProblem(f"{path}: cannot be read ({getattr(problem, 'strerror', None) or problem}).")
+
+
 @contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """A file to write that takes its name only when it is complete; on any error nothing is left behind."""
+    if path.exists() and not path.is_file():
+        kind = "a directory" if path.is_dir() else "not a regular file"
+        raise FileProblem(f"{path}: cannot be written, it is {kind}. Name a file.")
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
+    except FileNotFoundError:
+        raise FileProblem(f"{path}: its directory does not exist. Make it first.") from None
     except (OSError, ValueError) as problem:
         raise _cannot_write(path, problem) from None
     try:
@@ -56,8 +65,6 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _cannot_write(path: Path, problem: Exception) -> FileProblem:
-    if isinstance(problem, FileNotFoundError):
-        return FileProblem(f"{path}: its directory does not exist. Make it first.")
     reason = getattr(problem, "strerror", None) or problem
     return FileProblem(f"{path}: cannot be written ({reason}).")
 

@@ -115,6 +115,12 @@ def test_random_tips_for_big_trees(capsys):
     assert "linearly dependent" in complaint(capsys)
 
 
+def test_a_file_without_trees_recovers_to_nothing(capsys):
+    np.savez("none.npz", taxa=np.array(["A", "B", "C"]), features=np.empty((0, 4, 3)))
+    assert run(["recover", "none.npz"]) == 0
+    assert capsys.readouterr().out == ""
+
+
 def test_one_hot_features_of_a_huge_tree_are_refused_with_advice(capsys):
     Path("star.nwk").write_text("(" + ",".join(f"t{number}" for number in range(20_000)) + ");")
     assert run(["embed", "star.nwk", "--out", "f.npz"]) == 2
@@ -144,6 +150,8 @@ BAD_COMMANDS = {
         "no/f.npz: its directory does not exist",
     ),
     "output is a directory": (["embed", "good.nwk", "--out", "."], "cannot be written"),
+    "weights of zero among polytomies": (["embed", "zeros.nwk", "good.nwk", "--out", "f.npz"], "all weights are zero"),
+    "output is a device": (["embed", "good.nwk", "--out", "/dev/null"], "not a regular file"),
     "weights of zero": (["embed", "zero.nwk", "good.nwk", "--out", "f.npz"], "all weights are zero"),
     "recover nothing": (["recover", "none.npz"], "none.npz: no such file"),
     "recover text": (["recover", "good.nwk"], "good.nwk: is not an .npz file"),
@@ -159,6 +167,7 @@ def test_bad_input_is_one_line_exit_code_2_and_no_file(case, capsys):
     Path("good.nwk").write_text("(A,B,(C,D));")
     Path("other.nwk").write_text("(A,B,(C,E));")
     Path("zero.nwk").write_text("[&W 0](A,B,(C,D));")
+    Path("zeros.nwk").write_text("[&W 0](A,B,C,D);")
     Path("bad.nwk").write_text("(A,B,(C,A));")
     good = phloem.dirichlet_features(phloem.all_topologies(5))[:3]
     noise = good + np.array([0, 1e-3, 0])[:, None, None] * np.random.default_rng(0).random(good.shape)
@@ -242,6 +251,13 @@ def test_the_installed_program_runs_and_its_reader_may_leave_early():
     run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert run.stdout.startswith("(Tarsius_syrichta,")
     assert run.stderr == ""
+
+
+def test_no_place_for_compiled_code_is_no_obstacle():
+    """Where neither the package nor the home can be written, kernels are compiled for each process."""
+    nowhere = os.environ | {"NUMBA_CACHE_LOCATOR_CLASSES": "ZipCacheLocator"}  # which serves packages in zip files
+    done = subprocess.run([program(), "info"], env=nowhere, capture_output=True, text=True, check=True)
+    assert "no directory that can be written" in done.stdout
 
 
 def test_help_does_not_wait_for_numba():

@@ -22,14 +22,14 @@ def sample() -> TreeSample:
 
 
 def test_stacked_arrays_hold_no_objects_and_need_no_phloem(tmp_path, sample):
-    shape = archive.write_stacked(tmp_path / "f.npz", sample, dirichlet_features)
+    archive.write_stacked(tmp_path / "f.npz", sample, dirichlet_features)
     with np.load(tmp_path / "f.npz", allow_pickle=False) as arrays:
         assert set(arrays) == {"taxa", "weights", "parent", "features"}
         assert arrays["taxa"].tolist() == list(TAXA)
         np.testing.assert_array_equal(arrays["weights"], sample.weights)
         np.testing.assert_array_equal(arrays["parent"], sample.topologies.parent)
         np.testing.assert_array_equal(arrays["features"], dirichlet_features(sample.topologies))
-        assert shape == arrays["features"].shape == (20, 16, 9)
+        assert arrays["features"].shape == (20, 16, 9)
 
 
 def test_many_small_chunks_make_the_same_file(tmp_path, sample, monkeypatch):
@@ -86,6 +86,13 @@ def test_what_is_no_feature_file_is_refused(tmp_path, sample):
     np.savez(path, taxa=np.array(["A", "B", "C"]), features=np.ones((1, 4, 3), np.complex128))
     with pytest.raises(FileProblem, match="where floats"):
         read_all(path)
+
+
+@pytest.mark.parametrize("rows", [np.array(["x"]), np.ones(3), np.ones((1, 4, 3))])
+def test_single_trees_of_the_wrong_kind_are_refused(tmp_path, rows):
+    np.savez(tmp_path / "f.npz", taxa=np.array(["A", "B", "C"]), features_0=rows)
+    with pytest.raises(FileProblem, match=r"array `features_0` cannot be read .*\(nodes, channels\)"):
+        read_all(tmp_path / "f.npz")
 
 
 def test_pickled_objects_are_never_loaded(tmp_path):

@@ -149,8 +149,22 @@ def test_results_can_go_into_an_array_of_the_caller():
     np.testing.assert_array_equal(out, tree_features(tree, tips))
 
 
+@given(topology_batches(), st.integers(1, 9), st.integers(0, 2**32))
+def test_a_batch_with_given_tips_is_its_trees_one_by_one(topologies, channels, seed):
+    tips = np.random.default_rng(seed).normal(size=(topologies.taxon_count, channels))
+    features = dirichlet_features(topologies, tips)
+    for parent, rows in zip(topologies.parent, features, strict=True):
+        np.testing.assert_array_equal(rows, tree_features(Tree(parent, topologies.taxon_count), tips))
+
+
 def test_bad_arguments_are_refused():
     tree = as_tree((0, 1, 2))
+    read_only = np.empty((4, 3))
+    read_only.setflags(write=False)
+    with pytest.raises(BadArgument, match="writable"):
+        tree_features(tree, out=read_only)
+    with pytest.raises(BadArgument, match="one row a leaf"):
+        dirichlet_features(all_topologies(4), np.eye(5))
     with pytest.raises(BadArgument, match="one row a leaf"):
         tree_features(tree, np.eye(4))
     with pytest.raises(BadArgument, match=r"shape \(4, 3\)"):

@@ -196,5 +196,20 @@ def test_values_that_are_not_finite_are_refused():
 
 def test_a_batch_with_a_polytomy_is_refused():
     star = tree_features(Tree(np.array([4, 4, 4, 4, -1], np.int32), 4))
-    with pytest.raises(FeatureMismatch, match="tree 1: the tree is not binary"):
+    with pytest.raises(FeatureMismatch, match="not binary"):
         recover_topologies(star[None], 4)
+    rooted = tree_features(Tree(np.array([5, 5, 5, 6, 6, 7, 7, -1], np.int32), 5))  # as many nodes as a binary tree
+    with pytest.raises(FeatureMismatch, match="tree 2: features: the tree is not binary"):
+        recover_topologies(np.stack([dirichlet_features(all_topologies(5))[0], rooted]), 5)
+    with pytest.raises(FeatureMismatch, match="tree 1: features: some values are not finite"):
+        recover_topologies(np.full((1, 8, 5), np.nan), 5)
+
+
+def test_no_features_are_no_trees():
+    assert len(recover_topologies(np.empty((0, 8, 5)), 5)) == 0
+
+
+def test_a_stars_centre_that_stands_twice_is_refused():
+    rows = np.vstack([np.eye(4), np.full((2, 4), 0.25)])
+    with pytest.raises(FeatureMismatch, match="fit no tree"):
+        recover_tree(rows, 4)

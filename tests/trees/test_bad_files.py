@@ -91,6 +91,11 @@ BAD_FILES = {
         f"{NEXUS} translate 1 A, 2 B, 3 C; tree a = (1,2,3); end; begin trees; translate 1 B, 2 A, 3 C; end;",
         "'1' stands for 'A' in one translate table and for 'B' in another",
     ),
+    "NEXUS empty name": (NEXUS + "translate 1 '', 2 B, 3 C; tree a = (1,2,3); end;", "'1' stands for an empty name"),
+    "a few long names and then many empty trees": (
+        "(" + ",".join(f"taxon_{number}" for number in range(2000)) + ");" + ";" * 400_000,
+        "tree 2, line 1, column .*: there is no tree",
+    ),
     "NEXUS table not in UTF-8": (NEXUS.encode() + b"translate 1 A, 2 \xff, 3 C; tree a = (1,2,3); end;", "not UTF-8"),
 }
 

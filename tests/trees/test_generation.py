@@ -77,5 +77,5 @@ def test_bad_requests_say_what_to_do():
         all_topologies(11)
     with pytest.raises(BadArgument, match="-1 trees"):
         random_topologies(5, -1, stream=RandomStream(0, "x"))
-    with pytest.raises(BadArgument, match="must not be negative"):
+    with pytest.raises(BadArgument, match="It must not be negative"):
         RandomStream(-1, "x")

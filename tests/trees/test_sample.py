@@ -84,13 +84,43 @@ def test_a_sample_that_does_not_hold_together_cannot_exist(taxa, weights, length
         TreeSample(tuple(taxa), all_topologies(4), np.array(weights), lengths)
 
 
+def test_some_of_the_trees():
+    sample = parse_newick("[&W 1](A:1,B:1,(C:1,D:1):1);[&W 2]((B,D),A,C);[&W 4](C:2,D:2,(B:2,A:2):2);")
+    assert sample[1:].weights.tolist() == [2, 4]
+    chosen = sample[[2, 0]]
+    assert chosen.weights.tolist() == [4, 1]
+    assert chosen.branch_lengths is not None
+    np.testing.assert_array_equal(chosen.branch_lengths, [[2] * 5, [1] * 5])
+    assert chosen.topologies.equal(sample.topologies[[2, 0]]).all()
+
+
+def test_records_leave_the_callers_arrays_as_they_are():
+    weights = np.ones(3)
+    sample = TreeSample(tuple("ABCD"), all_topologies(4), weights, None)
+    weights[0] = 2
+    with pytest.raises(ValueError, match="read-only"):
+        sample.weights[0] = 3
+
+
+def test_a_rooted_tree_with_a_trifurcation_is_not_binary_though_its_nodes_are_as_many():
+    tree = Tree(np.array([5, 5, 5, 6, 6, 7, 7, -1], np.int32), 5)
+    assert not tree.is_binary
+    assert Tree(all_topologies(5).parent[0], 5).is_binary
+
+
+@pytest.mark.parametrize(
+    ("taxa", "weights"), [("ABC", [1.0]), ("ABCC", [1.0]), ("ABCD", [-1.0]), ("ABCD", [1.0, 1.0]), ("ABCD", [np.inf])]
+)
+def test_weighted_trees_that_do_not_hold_together_cannot_exist(taxa, weights):
+    star = Tree(np.array([4, 4, 4, 4, -1], np.int32), 4)
+    with pytest.raises(BadArgument, match="trees:"):
+        WeightedTrees(tuple(taxa), (star,), np.array(weights))
+
+
 @pytest.mark.parametrize(
     ("parent", "leaves"),
-    [([3, 3, 3], 3), ([3, 3, 3, 3], 3), ([4, 3, 3, 4, -1], 3), ([3, 3, 4, 4, -1], 4), ([9, 9, 9, -1], 3)],
+    [([3, 3, 3], 3), ([3, 3, 3, 3], 3), ([3, 3, 4, 4, -1], 4), ([9, 9, 9, -1], 3), ([4, 4, 3, 4, -1], 3)],
 )
 def test_a_tree_that_is_none_cannot_exist(parent, leaves):
-    if parent == [4, 3, 3, 4, -1]:  # the one good tree among them: a rooted triple
-        assert len(Tree(np.array(parent, np.int32), leaves).parent) == 5
-        return
     with pytest.raises(BadArgument, match="tree:"):
         Tree(np.array(parent, np.int32), leaves)

@@ -68,7 +68,7 @@ def test_keys_are_random_bits():
     assert len(np.unique(keys)) == keys.size
     share_of_ones = np.unpackbits(keys.view(np.uint8)).mean()
     assert abs(share_of_ones - 0.5) < 0.005
-    # As vectors over GF(2) the first 128 keys are all but independent: no small set of taxa XORs to zero.
+    # As vectors over GF(2) the first 100 keys are independent: no small set of taxa XORs to zero.
     rows = [int(high) << 64 | int(low) for high, low in keys[:100]]
     rank = 0
     for bit in reversed(range(128)):

@@ -119,6 +119,48 @@ def test_renaming_leaves_renames_splits_and_carries_lengths_along():
     np.testing.assert_array_equal(original, lengths)
 
 
+def test_renaming_needs_a_permutation_and_fitting_lengths():
+    topologies = all_topologies(4)
+    for leaves in ([0, 1, 2], [0, 1, 2, 4], [0, 1, 1, 2], [-1, 0, 1, 2]):
+        with pytest.raises(BadArgument, match="each of 0 to 3 is needed once"):
+            topologies.with_leaves(np.array(leaves, np.int32))
+    with pytest.raises(BadArgument, match="do not fit"):
+        topologies.with_leaves(np.arange(4, dtype=np.int32), np.ones((3, 4)))
+
+
+def test_the_callers_array_stays_writable():
+    parent = np.array([[3, 3, 3, -1]], np.int32)
+    TopologyBatch.from_canonical(parent)
+    parent[0, 0] = 3
+
+
+@pytest.mark.parametrize(
+    ("parent", "neighbors"),
+    [
+        (np.zeros(4, np.int32), np.zeros((4, 3), np.int32)),
+        (np.zeros((1, 4), np.int32), np.zeros((1, 4, 2), np.int32)),
+        (np.zeros((1, 5), np.int32), np.zeros((1, 5, 3), np.int32)),
+        (np.zeros((1, 4), np.int64), np.zeros((1, 4, 3), np.int32)),
+        (np.full((1, 4), 4, np.int32), np.zeros((1, 4, 3), np.int32)),
+        (np.zeros((1, 4), np.int32), np.full((1, 4, 3), -2, np.int32)),
+    ],
+)
+def test_a_batch_whose_arrays_do_not_fit_cannot_exist(parent, neighbors):
+    with pytest.raises(BadArgument, match="topologies:"):
+        TopologyBatch(parent, neighbors)
+
+
+def test_batches_that_cannot_be_joined_or_compared_are_refused():
+    with pytest.raises(BadArgument, match="same number of taxa"):
+        TopologyBatch.concatenate([])
+    with pytest.raises(BadArgument, match="same number of taxa"):
+        TopologyBatch.concatenate([all_topologies(4), all_topologies(5)])
+    with pytest.raises(BadArgument, match="3 and 2 topologies"):
+        all_topologies(4).equal(all_topologies(4)[:2])
+    with pytest.raises(BadArgument, match="topologies:"):
+        all_topologies(4)[1, 2]
+
+
 @pytest.mark.parametrize(
     ("parent", "what"),
     [
@@ -132,6 +174,7 @@ def test_renaming_leaves_renames_splits_and_carries_lengths_along():
         ([[8, 8, 8, 5, 6, 7, 6, 5, -1, 7]], "one neighbour each"),
         ([[9, 9, 9, 6, 7, 8, 7, 8, 6, -1]], "cycle"),
         (np.zeros((1, 1, 4), int), "2n-2 nodes"),
+        ([[2**32 + 3, 3, 3, -1]], "one root"),
     ],
 )
 def test_parents_of_no_binary_tree_are_refused(parent, what):

@@ -82,6 +82,20 @@ def test_any_name_can_be_written_and_read(names):
     assert again.topologies.equal(topologies).all()
 
 
+@given(
+    st.lists(
+        st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1), min_size=4, max_size=8, unique=True
+    )
+)
+def test_any_name_can_be_written_to_nexus_and_read(tmp_path_factory, names):
+    topologies = random_topologies(len(names), 1, stream=RandomStream(0, "x"))
+    path = tmp_path_factory.mktemp("names") / "trees.nex"
+    write_nexus(TreeSample(tuple(names), topologies, np.ones(1), None), path)
+    again = read_trees(path)
+    assert again.taxa == tuple(names)
+    assert again.topologies.equal(topologies).all()
+
+
 @given(st.lists(st.just(0.0) | st.floats(1e-250, 1e6), min_size=5, max_size=5))
 def test_any_length_can_be_written_and_read(lengths):
     topologies = random_topologies(4, 1, stream=RandomStream(0, "x"))
@@ -170,6 +184,10 @@ def test_names_must_fit():
         format_newick(topologies, "ABC")
     with pytest.raises(BadArgument, match="none empty"):
         format_newick(topologies, ["A", "B", "C", ""])
+    with pytest.raises(BadArgument, match="no two alike"):
+        format_newick(topologies, "ABCC")
+    with pytest.raises(BadArgument, match="do not fit"):
+        format_newick(topologies, "ABCD", np.ones((1, 4)))
 
 
 @pytest.mark.parametrize("write", [write_newick, write_nexus])

@@ -41,7 +41,8 @@ def _print_table(facts: dict[str, Any]) -> None:
     threads = facts["threads"]
     table.add_row("threads", f"{threads['available']} cores available, numba uses up to {threads['numba']}")
     kernels = facts["kernels"]
-    table.add_row("kernel cache", f"{kernels['compiled']} compiled, in {kernels['cache']}")
+    place = kernels["cache"] or "no directory that can be written: set NUMBA_CACHE_DIR"
+    table.add_row("kernel cache", f"{kernels['compiled']} compiled, in {place}")
     for program in facts["programs"]:
         found = f"{program['version'] or 'version unknown'}, {program['path']}" if program["path"] else "not found"
         table.add_row(program["name"], f"{found} ({program['purpose']})")

@@ -27,4 +27,5 @@ def recover(
     # Imported here so that `phloem --help` need not wait for numba.
     from phloem.pipeline.recover import recover as run
 
-    print("\n".join(run(file)))
+    for line in run(file):
+        print(line)

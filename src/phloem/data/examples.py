@@ -5,14 +5,23 @@ from pathlib import Path
 
 from phloem.errors import FileProblem
 
-TREE_EXAMPLES = ("primates",)
+EXAMPLES = ("primates",)
 
 
 def find_trees(name: str | Path) -> Path:
     """The tree file of that path or, where there is none, the bundled example of that name."""
+    return _find(name, ".trees.nex")
+
+
+def find_alignment(name: str | Path) -> Path:
+    """The alignment of that path or, where there is none, the bundled example of that name."""
+    return _find(name, ".fasta")
+
+
+def _find(name: str | Path, suffix: str) -> Path:
     path = Path(name)
-    if not path.exists() and str(name) in TREE_EXAMPLES:
-        return Path(str(files("phloem.data") / "examples" / f"{name}.trees.nex"))
-    if not path.exists():
-        raise FileProblem(f"{path}: no such file, nor a bundled example ({', '.join(TREE_EXAMPLES)}). Check the path.")
-    return path
+    if path.exists():
+        return path
+    if str(name) in EXAMPLES:
+        return Path(str(files("phloem.data") / "examples" / f"{name}{suffix}"))
+    raise FileProblem(f"{path}: no such file, nor a bundled example ({', '.join(EXAMPLES)}). Check the path.")

@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from phloem.errors import FeatureMismatch, FileProblem
-from phloem.files import atomic_write
+from phloem.files import atomic_write, cannot_read
 from phloem.kernels.arrays import FloatArray
 from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
@@ -25,8 +25,8 @@ from phloem.trees.tree import Tree, WeightedTrees
 CHUNK_BYTES = 64 * 2**20
 
 
-def write_stacked(path: Path, sample: TreeSample, embed: Callable[[TopologyBatch], FloatArray]) -> tuple[int, ...]:
-    """Write the features of binary trees as one array; returns its shape."""
+def write_stacked(path: Path, sample: TreeSample, embed: Callable[[TopologyBatch], FloatArray]) -> None:
+    """Write the features of binary trees as one array."""
     with atomic_write(path) as stream, zipfile.ZipFile(stream, "w") as archive:
         _write_array(archive, "taxa", np.array(sample.taxa))
         _write_array(archive, "weights", sample.weights)
@@ -39,7 +39,6 @@ def write_stacked(path: Path, sample: TreeSample, embed: Callable[[TopologyBatch
             np.lib.format.write_array_header_1_0(member, header)
             for start in range(0, len(sample), chunk):
                 member.write(embed(sample.topologies[start : start + chunk]).astype("<f8", copy=False).tobytes())
-    return shape
 
 
 def write_separately(path: Path, sample: WeightedTrees, embed: Callable[[Tree], FloatArray]) -> None:
@@ -78,7 +77,12 @@ def _each_tree(path: Path, archive: zipfile.ZipFile, names: set[str]) -> Iterato
     index = 0
     while f"features_{index}.npy" in names:
         with _reading(path, archive, f"features_{index}") as member:
-            yield np.lib.format.read_array(member, allow_pickle=False)
+            rows = np.lib.format.read_array(member, allow_pickle=False)
+            if rows.ndim != 2 or rows.dtype.kind != "f":
+                raise ValueError(
+                    f"{rows.dtype} of shape {rows.shape}, where floats of shape (nodes, channels) are expected"
+                )
+            yield rows
         index += 1
 
 
@@ -103,11 +107,9 @@ def _each_row(member: IO[bytes]) -> Iterator[FloatArray]:
 def _open(path: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
-    except FileNotFoundError:
-        raise FileProblem(f"{path}: no such file. Check the path.") from None
-    except IsADirectoryError:
-        raise FileProblem(f"{path}: is a directory. Name a file inside it.") from None
-    except (OSError, zipfile.BadZipFile) as problem:
+    except OSError as problem:
+        raise cannot_read(path, problem) from None
+    except zipfile.BadZipFile as problem:
         raise FileProblem(f"{path}: is not an .npz file ({problem}). Make one with `phloem embed`.") from None
 
 
@@ -117,5 +119,5 @@ def _reading(path: Path, archive: zipfile.ZipFile, name: str) -> Iterator[IO[byt
     try:
         with archive.open(f"{name}.npy") as member:
             yield member
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error, NotImplementedError) as problem:
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error, RuntimeError) as problem:
         raise FileProblem(f"{path}: array `{name}` cannot be read ({problem}). Make the file again.") from None

@@ -22,8 +22,7 @@ def recover_tree(features: FloatArray, leaf_count: int) -> Tree:
     every node must be the mean of its neighbours, so features that fit no tree are refused. Time and memory
     are linear in the size of the features, after one least-squares solve where the tips are not one-hot.
     """
-    exact = np.asarray(features).dtype != np.float32
-    tolerance = DOUBLE_TOLERANCE if exact else SINGLE_TOLERANCE
+    tolerance = DOUBLE_TOLERANCE if np.asarray(features).dtype == np.float64 else SINGLE_TOLERANCE
     rows = np.ascontiguousarray(features, np.float64)
     _check_shape(rows, leaf_count)
     coefficients = _tip_coefficients(rows, leaf_count, tolerance)
@@ -42,11 +41,16 @@ def recover_tree(features: FloatArray, leaf_count: int) -> Tree:
 
 def recover_topologies(features: FloatArray, leaf_count: int) -> TopologyBatch:
     """The binary topologies of a batch of features, (batch, 2n-2, channels)."""
-    trees = [recover_tree(rows, leaf_count) for rows in features]
-    for index, tree in enumerate(trees):
+    parents = np.empty((len(features), 2 * leaf_count - 2), np.int32)
+    for index, rows in enumerate(features):
+        try:
+            tree = recover_tree(rows, leaf_count)
+        except FeatureMismatch as problem:
+            raise FeatureMismatch(f"tree {index + 1}: {problem}") from None
         if not tree.is_binary:
-            raise FeatureMismatch(f"features of tree {index + 1}: the tree is not binary.")
-    return TopologyBatch.from_canonical(np.stack([tree.parent for tree in trees]))
+            raise FeatureMismatch(f"tree {index + 1}: features: the tree is not binary.")
+        parents[index] = tree.parent
+    return TopologyBatch.from_canonical(parents)
 
 
 def _check_shape(rows: FloatArray, leaf_count: int) -> None:
@@ -78,6 +82,8 @@ def _tip_coefficients(rows: FloatArray, leaf_count: int, tolerance: float) -> Fl
 def _canonical(parent: IntArray, leaf_count: int) -> Tree:
     """The tree in canonical form, hanging on its node of degree two where it has one."""
     degrees = np.bincount(parent[parent >= 0], minlength=len(parent)) + (parent >= 0)
+    if degrees[leaf_count:].min() < 2:
+        raise FeatureMismatch("features: some interior node has a single neighbour, so they fit no tree.")
     points = np.flatnonzero(degrees[leaf_count:] == 2) + leaf_count
     if len(points) > 1:
         raise FeatureMismatch(f"features: {len(points)} nodes have only two neighbours, but a tree has one root.")

@@ -1,4 +1,4 @@
-"""Decimal numbers in a byte buffer, read to the nearest double.
+"""Decimal numbers in a byte buffer, read to the nearest double for up to 19 digits and 1e-250 to 1e270.
 
 A branch length written with 17 digits must come back as the same bits, so the product
 mantissa × 10^exponent is formed in double-double arithmetic (106 bits) and rounded once.

@@ -98,3 +98,12 @@ def embed_tree(parent: IntArray, tips: FloatArray, features: FloatArray) -> None
             _add_scaled(row, share[node], features[children[place]])
     for node in range(nodes - 2, leaf_count - 1, -1):
         _add_scaled(features[node], share[node], features[parent[node]])
+
+
+@kernel
+def embed_trees(parents: IntArray, tips: FloatArray) -> FloatArray:
+    """Features (batch, nodes, channels) of trees with the same number of nodes and the same tips."""
+    features = np.empty((len(parents), parents.shape[1], tips.shape[1]))
+    for tree in range(len(parents)):
+        embed_tree(parents[tree], tips, features[tree])
+    return features

@@ -15,13 +15,31 @@ def kernel(function: Function) -> Function:
     Division follows IEEE (no Python exceptions inside a loop), the GIL is released, and `fastmath`
     stays off so that sums have one order and results are the same bits on every run.
     """
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    return cast(Function, compiled)
+    return _compile(function)
 
 
-def cache_directory() -> Path:
-    """Where the kernels' machine code is kept: beside the sources if that can be written, else in the user's cache."""
-    return Path(cast(Any, _probe).stats.cache_path)
+def vector_kernel(function: Function) -> Function:
+    """Like `kernel`, for long arithmetic: a product and the sum after it may be fused, which changes no order."""
+    return _compile(function, fastmath={"contract"})
+
+
+def parallel_kernel(function: Function) -> Function:
+    """Like `vector_kernel`, with `numba.prange` loops over threads; each iteration writes places of its own."""
+    return _compile(function, fastmath={"contract"}, parallel=True)
+
+
+def _compile(function: Function, **options: object) -> Function:
+    policy = {"nogil": True, "error_model": "numpy"} | options
+    try:
+        return cast(Function, numba.njit(cache=True, **policy)(function))
+    except RuntimeError:  # nowhere to write: every process compiles for itself
+        return cast(Function, numba.njit(**policy)(function))
+
+
+def cache_directory() -> Path | None:
+    """Where the kernels' machine code is kept: beside the sources, else in the user's cache, else nowhere."""
+    path = cast(Any, _probe).stats.cache_path
+    return Path(path) if path else None
 
 
 @kernel

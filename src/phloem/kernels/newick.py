@@ -100,8 +100,8 @@ def parse_tree(
     """Read the tree in buffer[start:end], its semicolon at `end`; return (nodes, status, position).
 
     Nodes are numbered as they are met, so a parent comes before its children and node 0 is the root;
-    interior nodes have label_start -1; a branch without a length has nan. The five output arrays hold
-    at least as many nodes as the text has opening brackets and commas, plus one.
+    interior nodes have label_start -1; a branch without a length has nan. A tree with more nodes than the
+    five output arrays hold is refused: as many as opening brackets and commas, plus one, are always enough.
     """
     nodes = 0
     bracket = -1  # the innermost open bracket's node
@@ -110,6 +110,8 @@ def parse_tree(
         position = skip_blanks(buffer, position, end)
         if position >= end:
             return nodes, NOT_CLOSED if bracket >= 0 else NO_SUBTREE, position
+        if nodes == len(parent):
+            return nodes, UNEXPECTED, position
         node = nodes
         nodes += 1
         parent[node] = bracket

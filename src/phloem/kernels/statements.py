@@ -22,8 +22,9 @@ from phloem.kernels.newick import (
 
 AMPERSAND, SLASH, STAR = ord("&"), ord("/"), ord("*")
 # A label, and so a quoted one, can begin after these; the apostrophe inside O'Brien is a letter.
-PRECEDES_LABEL = np.isin(np.arange(256), list(BLANKS + b"(),:;=]"))
-IS_ORDINARY = ~np.isin(np.arange(256), list(BLANKS + b"(),:;=[]'"))
+PRECEDES_LABEL = np.isin(np.arange(256), list(BLANKS + b"(),:;]"))
+ENDS_TITLE_WORD = np.isin(np.arange(256), list(BLANKS + b"=["))
+IS_ORDINARY = ~np.isin(np.arange(256), list(BLANKS + b"(),:;[]'"))
 SMALL_P, SMALL_W, LARGE_W = ord("p"), ord("w"), ord("W")
 
 
@@ -179,7 +180,8 @@ def locate_trees(
                     if position < 0:
                         position = end
                 else:
-                    position += 1
+                    while position < end and not ENDS_TITLE_WORD[buffer[position]]:
+                        position += 1
                 position, weight, good = read_header(buffer, position, end, weight)
             if not good:
                 return index, position, True

@@ -5,18 +5,14 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from phloem.data.examples import find_trees
 from phloem.errors import BadArgument
 from phloem.features.archive import write_separately, write_stacked
 from phloem.features.dirichlet import dirichlet_features, random_tips, tree_features
-from phloem.kernels.arrays import FloatArray
 from phloem.random_streams import RandomStream
 from phloem.trees.reading import read_any_trees
-from phloem.trees.sample import TreeSample, pool
-from phloem.trees.topology import TopologyBatch
-from phloem.trees.tree import Tree, WeightedTrees
+from phloem.trees.sample import TreeSample, pool, pool_any
+from phloem.trees.tree import WeightedTrees
 
 # One-hot features of one tree above this size are more likely a mistake than a wish.
 LARGEST_TREE_BYTES = 2 * 2**30
@@ -58,15 +54,11 @@ def embed(
             "Give a --dimension, such as 64."
         )
     if isinstance(sample, TreeSample):
-        write_stacked(out, sample, dirichlet_features if tips is None else partial(_binary_features, tips=tips))
+        write_stacked(out, sample, partial(dirichlet_features, tips=tips))
     else:
         write_separately(out, sample, partial(tree_features, tips=tips))
     channels = len(sample.taxa) if tips is None else tips.shape[1]
     return Embedding(len(sample.weights), len(sample.taxa), isinstance(sample, TreeSample), channels)
-
-
-def _binary_features(topologies: TopologyBatch, tips: FloatArray) -> FloatArray:
-    return np.stack([tree_features(Tree(parent, len(tips)), tips) for parent in topologies.parent])
 
 
 def _read(sources: Sequence[str | Path], burnin: int | float, keep_root: bool) -> TreeSample | WeightedTrees:
@@ -79,15 +71,4 @@ def _read(sources: Sequence[str | Path], burnin: int | float, keep_root: bool) -
     binary = [sample for sample in samples if isinstance(sample, TreeSample)]
     if len(binary) == len(samples):
         return pool(binary)
-    return _pool_any(samples)
-
-
-def _pool_any(samples: list[TreeSample | WeightedTrees]) -> WeightedTrees:
-    trees: list[Tree] = []
-    for sample in samples:
-        if isinstance(sample, TreeSample):
-            trees += [Tree(parent, len(sample.taxa)) for parent in sample.topologies.parent]
-        else:
-            trees += sample.trees
-    weights = [sample.weights / (sample.weights.sum() * len(samples)) for sample in samples]
-    return WeightedTrees(samples[0].taxa, tuple(trees), np.concatenate(weights))
+    return pool_any(samples)

@@ -48,6 +48,8 @@ def _available_cores() -> int:
 
 def _kernels() -> dict[str, Any]:
     directory = cache_directory()
+    if directory is None:
+        return {"cache": None, "compiled": 0}
     return {"cache": str(directory), "compiled": len(list(directory.glob("*.nbc")))}
 
 

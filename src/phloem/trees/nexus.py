@@ -5,25 +5,19 @@ from collections import Counter
 
 import numpy as np
 
+from phloem.data.nexus_text import MAGIC, unquote
 from phloem.errors import TreeFormatError, quoted
 from phloem.kernels import statements
 from phloem.kernels.arrays import ByteArray, LongArray
-from phloem.kernels.newick import skip_blanks
+from phloem.kernels.newick import label_end, skip_blanks
 from phloem.trees.problems import decode, problem
 from phloem.trees.tree_text import TreeText, locate_trees, scan_statements
-
-MAGIC = b"#nexus"
-TOKEN = re.compile(r"'(?:[^']|'')*'|[^\s,\[]+|,|\[")
-
-
-def is_nexus(content: bytes) -> bool:
-    """Whether the file says `#NEXUS` before anything else."""
-    return content.lstrip()[: len(MAGIC)].lower() == MAGIC
 
 
 def scan_nexus(source: str, buffer: ByteArray) -> TreeText:
     """The trees of all TREES blocks, with the names that translate tables and taxon labels give to leaves."""
-    start = buffer[:4096].tobytes().lower().index(MAGIC) + len(MAGIC)
+    content = buffer.tobytes()
+    start = len(content) - len(content.lstrip()) + len(MAGIC)
     spans = scan_statements(source, buffer, start, titled=True)
     is_tree = statements.is_tree_statement(buffer, spans).astype(bool)
     block = ""
@@ -80,13 +74,17 @@ class _Statement:
 
     @property
     def tokens(self) -> list[str]:
-        """Its words and commas, comments left out, quoted names as they are meant."""
-        text = self.buffer[self.position : self._end].tobytes()
+        """Its words and signs, comments left out, quoted names as they are meant: the same rules as inside trees."""
+        words = []
+        position = self.position
+        while position < self._end:
+            stop = max(label_end(self.buffer, position, self._end), position + 1)
+            words.append(self.buffer[position:stop].tobytes())
+            position = skip_blanks(self.buffer, stop, self._end)
         try:
-            words = TOKEN.findall(_without_comments(text.decode("utf-8")))
+            return [unquote(word.decode()) for word in words]
         except UnicodeDecodeError:
             raise self.problem("this statement is not UTF-8 text") from None
-        return [word[1:-1].replace("''", "'") if len(word) > 1 and word[0] == "'" else word for word in words]
 
     def problem(self, what: str) -> TreeFormatError:
         return problem(self.source, self.buffer, None, self.position, what)
@@ -113,6 +111,8 @@ class _Statement:
                 raise self.problem(f"translate table: {quoted(' '.join(entry))} is not a label and a name")
             label, name = entry
             entry = []
+            if not name:
+                raise self.problem(f"translate table: {quoted(label)} stands for an empty name")
             if labels and name not in listed:
                 raise self.problem(f"translate table: taxon {quoted(name)} is not in the TAXA block")
             if label in table or name in used:
@@ -121,17 +121,3 @@ class _Statement:
             table[label] = name
             used.add(name)
         return table
-
-
-def _without_comments(text: str) -> str:
-    """Text without its comments, which may nest; brackets inside quotes stay."""
-    kept: list[str] = []
-    depth = 0
-    for part in re.split(r"('(?:[^']|'')*'|[\[\]])", text):
-        if part == "[":
-            depth += 1
-        elif part == "]" and depth:
-            depth -= 1
-        elif not depth:
-            kept.append(part)
-    return "".join(kept)

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
+from phloem.data.nexus_text import is_nexus, unquote
 from phloem.errors import NotBinary, TaxonMismatch, TreeFormatError, listed, quoted
 from phloem.files import read_bytes
 from phloem.kernels import names as name_table
 from phloem.kernels import newick, tree_batch
 from phloem.kernels.arrays import FloatArray, IntArray
-from phloem.trees.nexus import is_nexus, scan_nexus
+from phloem.trees.nexus import scan_nexus
 from phloem.trees.problems import place, problem, syntax_problem
 from phloem.trees.sample import TreeSample, check_same_taxa, count_burnin
 from phloem.trees.topology import TopologyBatch
@@ -43,7 +44,7 @@ def read_any_trees(
     burnin: int | float = 0,
     keep_root: bool = False,
 ) -> TreeSample | WeightedTrees:
-    """Trees of any degrees, otherwise as `read_trees`: a TreeSample where all are binary.
+    """Trees of any degrees, otherwise as `read_trees`: a TreeSample where all are binary, else without lengths.
 
     With `keep_root` a tree keeps the root that the file gives it, also one of degree two.
     """
@@ -100,14 +101,14 @@ def _load(
     labels = np.frombuffer(b"".join(encoded), np.uint8)
     offsets = np.cumsum([0, *(len(label) for label in encoded)])
     has_lengths = bool((text.buffer == newick.COLON).any())
-    trees, width = len(text.starts), 2 * len(taxa) - 1
-    parents = np.full((trees, width), -1, np.int32)
-    lengths = np.full((trees, width if has_lengths else 0), np.nan)
+    trees, width = _plausible_trees(text, len(taxa)), 2 * len(taxa) - 1
+    parents = np.empty((trees, width), np.int32)
+    lengths = np.empty((trees, width if has_lengths else 0))
     node_counts = np.empty(trees, np.int32)
     bad, status, position = tree_batch.read_trees(
         text.buffer,
-        text.starts,
-        text.ends,
+        text.starts[:trees],
+        text.ends[:trees],
         text.node_bound,
         name_table.build_table(labels, offsets),
         labels,
@@ -122,6 +123,15 @@ def _load(
     if status != newick.FINE:
         raise _tree_problem(text, taxa, bad, status, position)
     return _ParsedTrees(text, taxa, parents, lengths, node_counts)
+
+
+def _plausible_trees(text: TreeText, taxon_count: int) -> int:
+    """How many trees to read: all, or as far as the first that is too short to name all taxa and must be bad.
+
+    So the arrays are never much larger than the file, whatever is in it.
+    """
+    too_short = np.flatnonzero(text.ends - text.starts < 2 * taxon_count)
+    return int(too_short[0]) + 1 if len(too_short) else len(text.starts)
 
 
 def _binary_sample(parsed: _ParsedTrees) -> TreeSample:
@@ -184,8 +194,7 @@ def _taxon_name(text: TreeText, tree: int, start: int, stop: int) -> str:
         label = raw.decode()
     except UnicodeDecodeError:
         raise problem(text.source, text.buffer, tree, start, "this name is not UTF-8 text") from None
-    if raw[0] == newick.QUOTE:
-        label = label[1:-1].replace("''", "'")
+    label = unquote(label)
     if not label:
         raise syntax_problem(text.source, text.buffer, tree, start, newick.NO_NAME)
     if text.names is None:

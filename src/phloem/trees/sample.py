@@ -1,13 +1,15 @@
 """Trees with weights, as a file or a run gives them."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from phloem.errors import BadArgument, TaxonMismatch, listed
-from phloem.kernels.arrays import FloatArray, IntArray, LongArray, WordArray
-from phloem.trees.topology import TopologyBatch
+from phloem.kernels.arrays import FloatArray, IntArray, LongArray, WordArray, read_only
+from phloem.trees.topology import Selection, TopologyBatch
+from phloem.trees.tree import Tree, WeightedTrees, check_weights
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,16 +30,20 @@ class TreeSample:
             raise BadArgument(
                 f"tree sample: {len(set(self.taxa))} distinct names for {self.topologies.taxon_count} taxa."
             )
-        if self.weights.shape != (trees,) or not (np.isfinite(self.weights) & (self.weights >= 0)).all():
-            raise BadArgument("tree sample: every tree needs one finite weight that is not negative.")
+        check_weights(self.weights, trees)
         if self.branch_lengths is not None and self.branch_lengths.shape != (trees, self.topologies.branch_count):
             raise BadArgument(f"tree sample: branch lengths of shape {self.branch_lengths.shape} do not fit.")
-        self.weights.setflags(write=False)
+        object.__setattr__(self, "weights", read_only(self.weights))
         if self.branch_lengths is not None:
-            self.branch_lengths.setflags(write=False)
+            object.__setattr__(self, "branch_lengths", read_only(self.branch_lengths))
 
     def __len__(self) -> int:
         return len(self.topologies)
+
+    def __getitem__(self, selection: Selection) -> "TreeSample":
+        """Some of the trees: a slice, a list of numbers or a mask."""
+        lengths = None if self.branch_lengths is None else self.branch_lengths[selection]
+        return TreeSample(self.taxa, self.topologies[selection], self.weights[selection], lengths)
 
     def distinct(self) -> "TreeSample":
         """Equal topologies merged, in order of first appearance: their weights add up, their lengths are dropped."""
@@ -48,16 +54,7 @@ class TreeSample:
 
     def normalized(self) -> "TreeSample":
         """Weights that sum to one."""
-        total = self.weights.sum()
-        if not total > 0:
-            raise BadArgument("tree sample: all weights are zero.")
-        return replace(self, weights=self.weights / total)
-
-    def without_burnin(self, burnin: int | float) -> "TreeSample":
-        """Without the first `burnin` trees: a count, or a fraction of the sample if it is a float below 1."""
-        dropped = count_burnin(burnin, len(self))
-        lengths = None if self.branch_lengths is None else self.branch_lengths[dropped:]
-        return TreeSample(self.taxa, self.topologies[dropped:], self.weights[dropped:], lengths)
+        return replace(self, weights=_shares(self.weights))
 
     def with_taxa(self, taxa: Sequence[str]) -> "TreeSample":
         """The same trees with the taxa numbered in another order. Branch lengths follow their branches."""
@@ -86,6 +83,28 @@ def pool(samples: Sequence[TreeSample]) -> TreeSample:
     )
 
 
+def pool_any(samples: Sequence[TreeSample | WeightedTrees]) -> WeightedTrees:
+    """Like `pool`, for trees of any degrees, whose taxa must be in the same order."""
+    trees: list[Tree] = []
+    for sample in samples:
+        if sample.taxa != samples[0].taxa:
+            raise TaxonMismatch("pool: the samples must have the same taxa in the same order.")
+        if isinstance(sample, TreeSample):
+            trees += [Tree(parent, len(sample.taxa)) for parent in sample.topologies.parent]
+        else:
+            trees += sample.trees
+    weights = [_shares(sample.weights) / len(samples) for sample in samples]
+    return WeightedTrees(samples[0].taxa, tuple(trees), np.concatenate(weights))
+
+
+def _shares(weights: FloatArray) -> FloatArray:
+    """Weights that sum to one."""
+    total = float(weights.sum())
+    if not total > 0:
+        raise BadArgument("tree sample: all weights are zero.")
+    return weights / total
+
+
 def group_rows(rows: IntArray | WordArray) -> tuple[LongArray, LongArray]:
     """Equal rows of an integer matrix: where each first appears, and every row's group, in that order."""
     packed = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
@@ -99,6 +118,8 @@ def group_rows(rows: IntArray | WordArray) -> tuple[LongArray, LongArray]:
 def check_same_taxa(found: Sequence[str], expected: Sequence[str], where: str) -> None:
     """Raise unless both name the same taxa, in any order."""
     present, known = set(found), set(expected)
+    if len(known) < len(expected):
+        raise TaxonMismatch(f"{where}: is to be read with taxa of which two have the same name. Names must differ.")
     if missing := [name for name in expected if name not in present]:
         raise TaxonMismatch(f"{where}: lacks {listed(missing)}. Use the same names everywhere.")
     if unknown := [name for name in found if name not in known]:
@@ -106,11 +127,11 @@ def check_same_taxa(found: Sequence[str], expected: Sequence[str], where: str) -
 
 
 def count_burnin(burnin: int | float, trees: int) -> int:
-    """How many of `trees` a burn-in drops: the integer itself, or that fraction for a float below 1."""
-    if isinstance(burnin, float) and not burnin.is_integer():
-        dropped = int(burnin * trees) if 0 <= burnin < 1 else -1
+    """How many of `trees` a burn-in drops: the integer itself, or that fraction, rounded down, for a float."""
+    if isinstance(burnin, float):
+        dropped = math.floor(burnin * trees + 1e-9) if 0 <= burnin < 1 else -1
     else:
-        dropped = int(burnin)
+        dropped = burnin
     if dropped < 0:
         raise BadArgument(f"burn-in {burnin}: give a count of trees or a fraction from 0 up to 1.")
     if dropped >= trees:

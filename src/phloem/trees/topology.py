@@ -7,7 +7,7 @@ from typing import SupportsIndex
 import numpy as np
 
 from phloem.errors import BadArgument
-from phloem.kernels.arrays import BoolArray, FloatArray, IntArray
+from phloem.kernels.arrays import BoolArray, FloatArray, IntArray, read_only
 from phloem.kernels.canonical import canonical_trees, neighbors_of
 
 Selection = slice | np.ndarray | list[int]
@@ -27,25 +27,34 @@ class TopologyBatch:
     neighbors: IntArray  # (batch, 2n-2, 3)  -1 where a leaf has none
 
     def __post_init__(self) -> None:
-        self.parent.setflags(write=False)
-        self.neighbors.setflags(write=False)
+        nodes = self.parent.shape[-1]
+        if self.parent.ndim != 2 or nodes < 4 or nodes % 2 or self.neighbors.shape != (*self.parent.shape, 3):
+            raise BadArgument(
+                f"topologies: parents of shape {self.parent.shape} and neighbours of {self.neighbors.shape}, where "
+                "(batch, 2n-2) and (batch, 2n-2, 3) with n >= 3 are needed."
+            )
+        for array in (self.parent, self.neighbors):
+            if array.dtype != np.int32 or (array.size and not -1 <= array.min() <= array.max() < nodes):
+                raise BadArgument("topologies: node numbers must be 32-bit integers from 0 to 2n-3, or -1.")
+        object.__setattr__(self, "parent", read_only(self.parent))
+        object.__setattr__(self, "neighbors", read_only(self.neighbors))
 
     @classmethod
     def from_canonical(cls, parent: IntArray) -> "TopologyBatch":
-        """From parents that are known to be canonical already."""
-        parent.setflags(write=False)  # before the kernel sees it: numba compiles one more variant for writable arrays
+        """From parents that are known to be canonical already, which is not checked."""
+        parent = read_only(parent)  # numba would compile one more variant for writable arrays
         return cls(parent, neighbors_of(parent))
 
     @classmethod
     def from_parents(cls, parent: IntArray) -> "TopologyBatch":
         """From parents (batch, 2n-2) in any interior numbering and with any interior node as the root."""
-        raw = np.array(parent, np.int32, ndmin=2, order="C")
+        raw = np.array(parent, ndmin=2)
         _check_binary(raw)
-        return cls.from_trusted(raw)
+        return cls.from_trusted(raw.astype(np.int32, order="C"))
 
     @classmethod
     def from_trusted(cls, parent: IntArray) -> "TopologyBatch":
-        """Like `from_parents`, for parents that are known to be unrooted binary trees."""
+        """Like `from_parents`, for parents that are known to be unrooted binary trees, which is not checked."""
         no_lengths = np.empty((len(parent), 0))
         canonical, _, _ = canonical_trees(parent, no_lengths, parent.shape[1] // 2 + 1, False)
         return cls.from_canonical(canonical)
@@ -54,6 +63,10 @@ class TopologyBatch:
         self, leaves: IntArray, branch_lengths: FloatArray | None = None
     ) -> "tuple[TopologyBatch, FloatArray | None]":
         """The same trees with leaf i renamed leaves[i], and the branch lengths in the new branches' order."""
+        if not np.array_equal(np.sort(leaves), np.arange(self.taxon_count)):
+            raise BadArgument(f"new leaf numbers: each of 0 to {self.taxon_count - 1} is needed once.")
+        if branch_lengths is not None and branch_lengths.shape != (len(self), self.branch_count):
+            raise BadArgument(f"branch lengths of shape {branch_lengths.shape} do not fit the trees.")
         raw = self.parent.copy()
         raw[:, leaves] = self.parent[:, : len(leaves)]
         raw_lengths = np.empty((len(self), 0))
@@ -99,12 +112,16 @@ class TopologyBatch:
         """Tree by tree, whether the topologies are the same, (batch,)."""
         if self.parent.shape[1] != other.parent.shape[1]:
             raise BadArgument(f"topologies on {self.taxon_count} and on {other.taxon_count} taxa cannot be compared.")
+        if len(self) != len(other):
+            raise BadArgument(f"{len(self)} and {len(other)} topologies cannot be compared tree by tree.")
         same: BoolArray = (self.parent == other.parent).all(axis=1)
         return same
 
     @staticmethod
     def concatenate(batches: "list[TopologyBatch]") -> "TopologyBatch":
         """One batch from several on the same taxa, in order."""
+        if len({batch.taxon_count for batch in batches}) != 1:
+            raise BadArgument("topologies: one or more batches on the same number of taxa are needed.")
         return TopologyBatch(
             np.concatenate([batch.parent for batch in batches]),
             np.concatenate([batch.neighbors for batch in batches]),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from phloem.errors import BadArgument
-from phloem.kernels.arrays import FloatArray, IntArray
+from phloem.kernels.arrays import FloatArray, IntArray, read_only
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,21 +23,34 @@ class Tree:
         children = np.bincount(above, minlength=nodes)
         if len(children) > nodes or children[: self.leaf_count].any() or (children[self.leaf_count :] < 2).any():
             raise BadArgument("tree: leaves must come first, then interior nodes with two or more children each.")
-        self.parent.setflags(write=False)
+        object.__setattr__(self, "parent", read_only(self.parent))
 
     @property
     def is_binary(self) -> bool:
         """Whether it is an unrooted binary tree: three neighbours at every interior node."""
-        return len(self.parent) == 2 * self.leaf_count - 2
+        children = np.bincount(self.parent[:-1], minlength=len(self.parent))[self.leaf_count :]
+        return bool((children[:-1] == 2).all() and children[-1] == 3)
+
+
+def check_weights(weights: FloatArray, trees: int) -> None:
+    """Raise unless every tree has one finite weight that is not negative."""
+    if weights.shape != (trees,) or not (np.isfinite(weights) & (weights >= 0)).all():
+        raise BadArgument("trees: every tree needs one finite weight that is not negative.")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightedTrees:
-    """Trees of any degrees on the same taxa in file order, each with a weight."""
+    """Trees of any degrees on the same taxa in file order, each with a weight >= 0."""
 
     taxa: tuple[str, ...]
     trees: tuple[Tree, ...]
     weights: FloatArray  # (trees,)
+
+    def __post_init__(self) -> None:
+        if len(set(self.taxa)) != len(self.taxa) or any(tree.leaf_count != len(self.taxa) for tree in self.trees):
+            raise BadArgument(f"trees: {len(set(self.taxa))} distinct names do not fit the trees' leaves.")
+        check_weights(self.weights, len(self.trees))
+        object.__setattr__(self, "weights", read_only(self.weights))
 
     def distinct(self) -> "WeightedTrees":
         """Equal trees merged, in order of first appearance: their weights add up."""

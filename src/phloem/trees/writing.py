@@ -1,4 +1,4 @@
-"""Writing trees: Newick and NEXUS text that FigTree, DendroPy, Biopython and MrBayes read back."""
+"""Writing trees: Newick and NEXUS text that FigTree, DendroPy and Biopython read back."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -25,6 +25,8 @@ def format_newick(
 ) -> list[str]:
     """Each topology as `(first,…,…);`, with lengths where they are given and not nan."""
     labels = _leaf_labels(taxa, topologies.taxon_count)
+    if branch_lengths is not None and branch_lengths.shape != (len(topologies), topologies.branch_count):
+        raise BadArgument(f"newick: branch lengths of shape {branch_lengths.shape} do not fit the trees.")
     return [
         _newick(parent, labels, None if branch_lengths is None else branch_lengths[index])
         for index, parent in enumerate(topologies.parent)
@@ -71,8 +73,10 @@ def _nexus_lines(sample: TreeSample) -> Iterator[str]:
 
 
 def _leaf_labels(taxa: Sequence[str], leaf_count: int) -> list[str]:
-    if len(taxa) != leaf_count or not all(taxa):
-        raise BadArgument(f"newick: {leaf_count} taxa need as many names, none empty; got {len(taxa)}.")
+    if len(taxa) != leaf_count or len(set(taxa)) != leaf_count or not all(taxa):
+        raise BadArgument(
+            f"newick: {leaf_count} taxa need as many names, none empty and no two alike; got {len(taxa)}."
+        )
     return [quote_label(name) for name in taxa]
 
 
