@@ -28,8 +28,8 @@ def parallel_kernel(function: Function) -> Function:
     return _compile(function, fastmath={"contract"}, parallel=True)
 
 
-def _compile(function: Function, **options: object) -> Function:
-    policy = {"nogil": True, "error_model": "numpy"} | options
+def _compile(function: Function, **options: Any) -> Function:
+    policy: dict[str, Any] = {"nogil": True, "error_model": "numpy"} | options
     try:
         return cast(Function, numba.njit(cache=True, **policy)(function))
     except RuntimeError:  # nowhere to write: every process compiles for itself
