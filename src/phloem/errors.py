@@ -33,6 +33,10 @@ class BadArgument(PhloemError):
     """A value outside the range that a function accepts."""
 
 
+class ConfigError(PhloemError):
+    """A setting, or a combination of settings, that makes no sense."""
+
+
 def quoted(text: str, limit: int = 60) -> str:
     """`text` between quotes, in one printable line and not too long, for use in a message."""
     shown = text if len(text) <= limit else text[: limit - 1] + "…"

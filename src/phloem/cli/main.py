@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from phloem.cli import embed, info, recover
+from phloem.cli import embed, info, likelihood, recover
 from phloem.errors import PhloemError
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -21,6 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command(epilog=likelihood.EXAMPLES)(likelihood.likelihood)
 app.command(epilog=embed.EXAMPLES)(embed.embed)
 app.command(epilog=recover.EXAMPLES)(recover.recover)
 app.command(epilog=info.EXAMPLES)(info.info)

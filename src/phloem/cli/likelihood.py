@@ -1,0 +1,168 @@
+"""`phloem likelihood`: alignment and trees → log-likelihoods."""
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from phloem.config import EMPIRICAL, ModelConfig
+from phloem.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from phloem.pipeline.likelihood import LikelihoodTable
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+phloem likelihood primates primates --optimize
+
+phloem likelihood dna.fasta trees.nwk --model HKY --kappa 2 --frequencies empirical --gamma 4 --alpha 0.5
+
+phloem likelihood dna.fasta tree.nwk --model GTR --rates 1,2,1,1,2,1 --frequencies .3,.2,.2,.3 --invariant .1 --json
+"""
+
+
+def likelihood(
+    alignment: Annotated[
+        str,
+        typer.Argument(
+            metavar="ALIGNMENT",
+            help="FASTA, PHYLIP, NEXUS, Stockholm or Clustal, plain or .gz, or an example: primates.",
+        ),
+    ],
+    trees: Annotated[str, typer.Argument(metavar="TREES", help="Newick or NEXUS, plain or .gz, or primates.")],
+    model: Annotated[str, typer.Option(help="JC, K80, F81, HKY, TN93, SYM or GTR.")] = "JC",
+    kappa: Annotated[
+        str | None, typer.Option(help="Transition rate over transversion rate; for TN93 two: A↔G,C↔T.")
+    ] = None,
+    frequencies: Annotated[str | None, typer.Option(help="Of A,C,G,T, or `empirical`.")] = None,
+    rates: Annotated[str | None, typer.Option(help="Exchangeabilities AC,AG,AT,CG,CT,GT.")] = None,
+    gamma: Annotated[int | None, typer.Option(min=1, help="Number of gamma rate categories.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Shape of the gamma distribution of rates.")] = None,
+    median_rates: Annotated[
+        bool, typer.Option("--median-rates", help="Categories' medians instead of their means.")
+    ] = False,
+    invariant: Annotated[float | None, typer.Option(help="Proportion of invariant sites.")] = None,
+    optimize: Annotated[bool, typer.Option("--optimize", help="Find the best branch lengths first.")] = False,
+    gradient: Annotated[bool, typer.Option("--gradient", help="Show the derivative for every branch length.")] = False,
+    sites: Annotated[bool, typer.Option("--sites", help="Show the log-likelihood of every site.")] = False,
+    threads: Annotated[int | None, typer.Option(min=1, help="Cores to use.", show_default="all")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Compute log-likelihoods of trees for an alignment under a fixed substitution model.
+
+    Trees need branch lengths unless --optimize finds them. The trees' taxa must be the alignment's.
+    """
+    config = ModelConfig(
+        name=model,
+        kappa=_numbers("--kappa", kappa),
+        frequencies=EMPIRICAL if frequencies == EMPIRICAL else _numbers("--frequencies", frequencies),
+        rates=_numbers("--rates", rates),
+        gamma=gamma,
+        alpha=alpha,
+        median_rates=median_rates,
+        invariant=invariant,
+    )
+    # Imported here so that `phloem --help` need not wait for numba and torch.
+    from phloem.pipeline.likelihood import evaluate_likelihood
+
+    table = evaluate_likelihood(
+        alignment, trees, config, optimize=optimize, gradient=gradient, sites=sites, threads=threads
+    )
+    if as_json:
+        print(json.dumps(table.as_json()))
+    else:
+        _print_tables(table, optimize)
+
+
+def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(float(part) for part in text.replace(",", " ").split())
+    except ValueError:
+        raise ConfigError(f"{option} {text}: give numbers, separated by commas.") from None
+
+
+def _print_tables(table: "LikelihoodTable", optimized: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, soft_wrap=True)
+    facts = table.alignment
+    console.print(
+        f"{facts.taxa} taxa, {facts.sites} sites, {facts.patterns} patterns, {facts.missing_share:.1%} missing, "
+        f"{facts.constant_sites} constant"
+    )
+    for names in facts.identical:
+        console.print(f"identical sequences: {', '.join(names)}", markup=False)
+    if facts.empty_sites:
+        console.print(f"sites without any data: {facts.empty_sites}")
+    if facts.empty_taxa:
+        console.print(f"taxa without any data: {', '.join(facts.empty_taxa)}", markup=False)
+    console.print(f"model {_model_line(table)}\n")
+    lengths = table.sample.branch_lengths
+    assert lengths is not None
+    plain = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for heading in ("tree", "log-likelihood", "tree length"):
+        plain.add_column(heading, justify="right")
+    for number, (value, row) in enumerate(zip(table.log_likelihoods, lengths, strict=True), 1):
+        plain.add_row(str(number), f"{value:.4f}", f"{row.sum():.5f}")
+    console.print(plain)
+    if optimized:
+        console.print("\nwith the best lengths:")
+        for tree in table.newick():
+            console.print(tree, markup=False)
+    if table.gradients is not None:
+        console.print(_branch_table(table))
+    if table.sites is not None:
+        console.print(_site_table(table))
+
+
+def _model_line(table: "LikelihoodTable") -> str:
+    model = table.model.describe()
+    parts = [model["name"]]
+    if model["name"] not in ("JC69", "F81"):
+        parts.append("exchangeabilities " + " ".join(f"{rate:g}" for rate in model["exchangeabilities"]))
+    if model["name"] not in ("JC69", "K80", "SYM"):
+        parts.append("frequencies " + " ".join(f"{share:.4f}" for share in model["frequencies"]))
+    if model["gamma_shape"] is not None:
+        parts.append(
+            f"{model['gamma_categories']} gamma categories ({model['gamma_method']}) of shape {model['gamma_shape']:g}"
+        )
+    if model["invariant"] is not None:
+        parts.append(f"invariant sites {model['invariant']:g}")
+    return ", ".join(parts)
+
+
+def _branch_table(table: "LikelihoodTable") -> "Table":
+    """One row a branch: the taxon at its end, or how many taxa are below it."""
+    from rich.table import Table
+
+    lengths, gradients = table.sample.branch_lengths, table.gradients
+    assert lengths is not None
+    assert gradients is not None
+    rows = Table(title="\nbranches", title_justify="left", box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for heading in ("tree", "branch", "length", "gradient"):
+        rows.add_column(heading, justify="left" if heading == "branch" else "right")
+    for tree, below in enumerate(table.taxa_below()):
+        for branch, names in enumerate(below):
+            what = names[0] if len(names) == 1 else f"above {len(names)} taxa: {', '.join(names)}"
+            shown = what if len(what) <= 60 else what[:59] + "…"
+            rows.add_row(str(tree + 1), shown, f"{lengths[tree, branch]:.6g}", f"{gradients[tree, branch]:.6g}")
+    return rows
+
+
+def _site_table(table: "LikelihoodTable") -> "Table":
+    """One row a site, one column a tree."""
+    from rich.table import Table
+
+    assert table.sites is not None
+    rows = Table(title="\nsites", title_justify="left", box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for heading in ("site", *(f"tree {number}" for number in range(1, len(table.sites) + 1))):
+        rows.add_column(heading, justify="right")
+    for site, values in enumerate(table.sites.T, 1):
+        rows.add_row(str(site), *(f"{value:.6f}" for value in values))
+    return rows

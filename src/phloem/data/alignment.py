@@ -1,0 +1,80 @@
+"""Aligned nucleotide sequences."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from phloem.data.nucleotides import ANY, ILLEGAL, SYMBOLS, encode
+from phloem.errors import AlignmentError, listed, quoted
+from phloem.kernels.arrays import ByteArray
+
+# More letters than this outside the nucleotides' and the data are protein.
+PROTEIN_ONLY = frozenset("EFILPQZefilpqz*")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Alignment:
+    """Sequences of the same length, one per taxon, each site a set of possible states; taxon names differ."""
+
+    taxa: tuple[str, ...]
+    states: ByteArray  # (taxa, sites)  bits A, C, G, T; 15 where nothing is known
+
+    def __post_init__(self) -> None:
+        self.states.setflags(write=False)
+
+    @property
+    def site_count(self) -> int:
+        return int(self.states.shape[1])
+
+    @classmethod
+    def from_sequences(cls, taxa: Sequence[str], sequences: Sequence[str], source: str = "alignment") -> "Alignment":
+        """From one string a taxon, after checking everything that can be wrong with them."""
+        _check_names(taxa, source)
+        _check_lengths(taxa, sequences, source)
+        states = np.stack([encode(sequence) for sequence in sequences])
+        illegal = np.argwhere(states == ILLEGAL)
+        if len(illegal):
+            raise _illegal_symbol(taxa, sequences, illegal, source)
+        return cls(tuple(taxa), states)
+
+
+def _check_names(taxa: Sequence[str], source: str) -> None:
+    if len(taxa) < 3:
+        raise AlignmentError(f"{source}: {len(taxa)} sequences. At least 3 are needed.")
+    if not all(taxa):
+        raise AlignmentError(f"{source}: sequence {list(taxa).index('') + 1} has no name. Give it one.")
+    if twice := [name for name, count in Counter(taxa).items() if count > 1]:
+        raise AlignmentError(f"{source}: more than one sequence is called {listed(twice)}. Names must differ.")
+
+
+def _check_lengths(taxa: Sequence[str], sequences: Sequence[str], source: str) -> None:
+    sites = len(sequences[0])
+    for name, sequence in zip(taxa, sequences, strict=True):
+        if len(sequence) != sites:
+            raise AlignmentError(
+                f"{source}, sequence {quoted(name)}: {len(sequence)} sites where {quoted(taxa[0])} has {sites}. "
+                "Align the sequences first."
+            )
+    if not sites:
+        raise AlignmentError(f"{source}: the sequences have no sites.")
+
+
+def _illegal_symbol(taxa: Sequence[str], sequences: Sequence[str], illegal: np.ndarray, source: str) -> AlignmentError:
+    found = {sequences[row][column] for row, column in illegal[:10_000]}
+    if found & PROTEIN_ONLY:
+        return AlignmentError(
+            f"{source}: the sequences look like proteins (they have {listed(sorted(found & PROTEIN_ONLY))}). "
+            "Only nucleotides are supported."
+        )
+    row, column = illegal[0]
+    return AlignmentError(
+        f"{source}, sequence {quoted(taxa[row])}, column {column + 1}: {quoted(sequences[row][column])} is not a "
+        f"nucleotide. Use {SYMBOLS}."
+    )
+
+
+def is_missing(alignment: Alignment) -> np.ndarray:
+    """Where nothing is known, (taxa, sites)."""
+    return np.asarray(alignment.states == ANY)

@@ -1,0 +1,72 @@
+"""Site patterns: the distinct columns of an alignment with their counts."""
+
+from dataclasses import dataclass
+from itertools import permutations
+
+import numpy as np
+
+from phloem.data.alignment import Alignment
+from phloem.data.nucleotides import STATES
+from phloem.kernels.arrays import ByteArray, FloatArray, LongArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SitePatterns:
+    """The distinct columns of an alignment in order of first appearance, how often each occurs, and where."""
+
+    taxa: tuple[str, ...]
+    states: ByteArray  # (taxa, patterns)  bits A, C, G, T
+    counts: FloatArray  # (patterns,)
+    pattern_of_site: LongArray  # (sites,)
+
+    def __post_init__(self) -> None:
+        for array in (self.states, self.counts, self.pattern_of_site):
+            array.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @property
+    def tip_partials(self) -> FloatArray:
+        """1 for each state that a tip may have, (taxa, patterns, 4)."""
+        return (self.states[..., None] >> np.arange(len(STATES)) & 1).astype(np.float64)
+
+
+def compress(alignment: Alignment) -> SitePatterns:
+    """Equal columns once, with their counts. Per-pattern values map back to sites by `pattern_of_site`."""
+    return _merge_columns(
+        alignment.taxa, alignment.states, np.ones(alignment.site_count), np.arange(alignment.site_count)
+    )
+
+
+def merge_relabelled(patterns: SitePatterns) -> SitePatterns:
+    """Patterns that are the same up to the names of the states, once: a model in which all are alike sees no difference."""
+    relabelled = np.stack([_rename(patterns.states, order) for order in permutations(range(len(STATES)))])
+    # The least of the 24 renamings, by the first taxon where they differ, stands for all of them.
+    least = relabelled[0].copy()
+    for candidate in relabelled[1:]:
+        differs = candidate != least
+        first = differs.argmax(axis=0)
+        columns = np.arange(least.shape[1])
+        smaller = candidate[first, columns] < least[first, columns]
+        least[:, smaller] = candidate[:, smaller]
+    return _merge_columns(patterns.taxa, least, patterns.counts, patterns.pattern_of_site)
+
+
+def _rename(states: ByteArray, order: tuple[int, ...]) -> ByteArray:
+    table = np.zeros(1 << len(STATES), np.uint8)
+    for code in range(len(table)):
+        table[code] = sum(1 << order[state] for state in range(len(STATES)) if code >> state & 1)
+    return table[states]
+
+
+def _merge_columns(
+    taxa: tuple[str, ...], states: ByteArray, counts: FloatArray, pattern_of_site: LongArray
+) -> SitePatterns:
+    _, first, group = np.unique(states, axis=1, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    merged = np.zeros(len(order))
+    np.add.at(merged, rank[group.ravel()], counts)
+    return SitePatterns(taxa, states[:, first[order]], merged, rank[group.ravel()][pattern_of_site])

@@ -1,0 +1,1 @@
+"""p(Y, τ, q): substitution models, likelihood, priors."""

@@ -1,0 +1,189 @@
+"""Log-likelihoods of trees with branch lengths, differentiable in the lengths and in the model's parameters."""
+
+import os
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from phloem.data.patterns import SitePatterns, merge_relabelled
+from phloem.errors import BadArgument
+from phloem.kernels import jukes_cantor, pruning
+from phloem.kernels.arrays import FloatArray
+from phloem.target.substitution import SubstitutionModel, jc69
+from phloem.target.tip_tables import Precision, TipTable, build_table
+from phloem.trees.topology import TopologyBatch
+
+# Blocks of patterns that share one sum of derivatives: fixed, so that results do not depend on the threads.
+BLOCKS_PER_CHUNK = 8
+
+
+class TreeLikelihood:
+    """p(Y given τ, q) for one alignment and one model.
+
+    Under Jukes–Cantor with one rate, one kernel call gives log-likelihoods and all branch gradients, over patterns
+    that are merged up to the names of the states. Every other model goes through its transition matrices. The
+    result does not depend on the number of threads.
+    """
+
+    def __init__(
+        self,
+        patterns: SitePatterns,
+        model: SubstitutionModel | None = None,
+        *,
+        precision: Precision = np.float64,
+        threads: int | None = None,
+    ) -> None:
+        self.patterns = patterns
+        self.model = model or jc69()
+        self.threads = available_threads() if threads is None else threads
+        if self.threads < 1:
+            raise BadArgument(f"{self.threads} threads: give at least 1.")
+        self._merged = merge_relabelled(patterns) if self.model.is_jukes_cantor else patterns
+        self._table = build_table(self._merged, precision, normalized=self.model.is_jukes_cantor)
+        self._constant = None if self.model.is_jukes_cantor else self._table.constant()
+
+    def __call__(self, topologies: TopologyBatch, branch_lengths: Tensor) -> Tensor:
+        """Log-likelihood of each tree, (batch,), from lengths (batch, 2n-3); -inf where it is impossible.
+
+        Where a site is impossible it has no gradient, and the gradient is that of the other sites.
+        """
+        check_branch_lengths(topologies, branch_lengths, len(self.patterns.taxa))
+        if self._constant is None:
+            return _JukesCantor.apply(branch_lengths, topologies, self._table, self.threads)[0]
+        return self._general(topologies, branch_lengths)[0]
+
+    def of_sites(self, topologies: TopologyBatch, branch_lengths: Tensor) -> FloatArray:
+        """Log-likelihood of every site of the alignment, in its order, (batch, sites)."""
+        check_branch_lengths(topologies, branch_lengths, len(self.patterns.taxa))
+        with torch.no_grad():
+            if self._constant is None:
+                values = _JukesCantor.apply(branch_lengths, topologies, self._table, self.threads)[1]
+            else:
+                values = self._general(topologies, branch_lengths)[1]
+        of_patterns: FloatArray = values.numpy()
+        return of_patterns[:, self._merged.pattern_of_site]
+
+    def _general(self, topologies: TopologyBatch, branch_lengths: Tensor) -> tuple[Tensor, Tensor]:
+        model = self.model
+        rates = model.site_rates
+        invariant = torch.zeros(4, dtype=torch.float64)
+        if rates.invariant is not None:
+            invariant = rates.invariant * model.frequencies
+        return _Pruning.apply(
+            model.transition_matrices(branch_lengths),
+            model.frequencies,
+            rates.weights(),
+            invariant,
+            topologies,
+            self._table,
+            self._constant,
+            self.threads,
+        )
+
+
+class _JukesCantor(torch.autograd.Function):
+    """(log-likelihoods, pattern values): the gradient comes from the same kernel call as the values."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, lengths: Tensor, topologies: TopologyBatch, table: TipTable, threads: int
+    ) -> tuple[Tensor, Tensor]:
+        trees, blocks = len(topologies), len(table.tips)
+        values = np.empty((trees, *table.weights.shape))
+        gradients = np.empty((trees, blocks, topologies.branch_count if ctx.needs_input_grad[0] else 0))
+        jukes_cantor.evaluate_blocks(
+            topologies.neighbors,
+            np.ascontiguousarray(lengths.detach().numpy(), np.float64),
+            table.tips,
+            table.weights,
+            table.rescaling,
+            threads,
+            values,
+            gradients,
+        )
+        of_patterns = _flatten(values, table)
+        ctx.gradients = torch.from_numpy(gradients.sum(axis=1))
+        return torch.from_numpy(_weighted_sum(of_patterns, table)), torch.from_numpy(of_patterns)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
+        return gradient[:, None] * ctx.gradients, None, None, None
+
+
+class _Pruning(torch.autograd.Function):
+    """(log-likelihoods, pattern values) from transition matrices, with derivatives for all that goes in."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        matrices: Tensor,
+        frequencies: Tensor,
+        category_weights: Tensor,
+        invariant: Tensor,
+        topologies: TopologyBatch,
+        table: TipTable,
+        constant: FloatArray,
+        threads: int,
+    ) -> tuple[Tensor, Tensor]:
+        trees, branches, categories = matrices.shape[:3]
+        chunks = -(-len(table.tips) // BLOCKS_PER_CHUNK) if any(ctx.needs_input_grad) else 0
+        values = np.empty((trees, *table.weights.shape))
+        derivatives = [
+            np.zeros((trees, chunks, *shape)) for shape in ((branches, categories, 4, 4), (4,), (categories,), (4,))
+        ]
+        pruning.evaluate_chunks(
+            topologies.neighbors,
+            np.ascontiguousarray(matrices.detach().numpy(), table.tips.dtype),
+            frequencies.detach().numpy(),
+            category_weights.detach().numpy(),
+            invariant.detach().numpy(),
+            table.tips,
+            constant,
+            table.weights,
+            table.rescaling,
+            BLOCKS_PER_CHUNK,
+            threads,
+            values,
+            *derivatives,
+        )
+        of_patterns = _flatten(values, table)
+        ctx.derivatives = [torch.from_numpy(derivative.sum(axis=1)) for derivative in derivatives]
+        return torch.from_numpy(_weighted_sum(of_patterns, table)), torch.from_numpy(of_patterns)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        matrices, frequencies, weights, invariant = ctx.derivatives
+        summed = [gradient @ derivative for derivative in (frequencies, weights, invariant)]
+        return gradient[:, None, None, None, None] * matrices, *summed, None, None, None, None
+
+
+def _flatten(values: FloatArray, table: TipTable) -> FloatArray:
+    """Blocks to patterns, with what normalising the tips took away."""
+    return values.reshape(len(values), -1)[:, : table.pattern_count] + table.offsets
+
+
+def _weighted_sum(of_patterns: FloatArray, table: TipTable) -> FloatArray:
+    total: FloatArray = (of_patterns * table.weights.ravel()[: table.pattern_count]).sum(axis=1)
+    return total
+
+
+def available_threads() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def check_branch_lengths(topologies: TopologyBatch, branch_lengths: Tensor, taxon_count: int) -> None:
+    """Raise unless there is one finite length >= 0 for every branch of trees on that many taxa."""
+    if topologies.taxon_count != taxon_count:
+        raise BadArgument(f"trees on {topologies.taxon_count} taxa for an alignment of {taxon_count}.")
+    expected = (len(topologies), topologies.branch_count)
+    if tuple(branch_lengths.shape) != expected:
+        raise BadArgument(f"branch lengths of shape {tuple(branch_lengths.shape)}: {expected} is needed.")
+    if not bool(((branch_lengths >= 0) & torch.isfinite(branch_lengths)).all()):
+        tree, branch = torch.nonzero(~((branch_lengths >= 0) & torch.isfinite(branch_lengths)))[0].tolist()
+        raise BadArgument(
+            f"tree {tree + 1}, branch {branch}: length {float(branch_lengths[tree, branch]):g}. "
+            "Lengths must be finite and not negative."
+        )
