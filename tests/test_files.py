@@ -65,6 +65,15 @@ def test_an_input_that_is_missing_is_not_blamed_on_the_outputs_directory(tmp_pat
         write_without_input()
 
 
+def test_a_link_stays_and_its_target_is_written(tmp_path):
+    (tmp_path / "target").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("target")
+    with atomic_write(tmp_path / "link") as stream:
+        stream.write(b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_bytes() == b"new"
+
+
 def test_permissions_are_those_of_any_new_file(tmp_path):
     previous = os.umask(0o027)
     try:

@@ -40,6 +40,7 @@ def cannot_read(path: Path, problem: Exception) -> FileProblem:
 @contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """A file to write that takes its name only when it is complete; on any error nothing is left behind."""
+    path = path.resolve()  # a link stays a link: what it points to is written
     if path.exists() and not path.is_file():
         kind = "a directory" if path.is_dir() else "not a regular file"
         raise FileProblem(f"{path}: cannot be written, it is {kind}. Name a file.")

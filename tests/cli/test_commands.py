@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -138,7 +140,10 @@ BAD_COMMANDS = {
     "missing file": (["embed", "none.nwk", "--out", "f.npz"], "none.nwk: no such file"),
     "directory": (["embed", ".", "--out", "f.npz"], "is a directory"),
     "bad tree": (["embed", "bad.nwk", "--out", "f.npz"], "bad.nwk, tree 1, line 1, column 9"),
-    "other taxa": (["embed", "good.nwk", "other.nwk", "--out", "f.npz"], "other.nwk, tree 1: lacks 'D'"),
+    "other taxa": (
+        ["embed", "good.nwk", "other.nwk", "--out", "f.npz"],
+        "other.nwk, tree 1, line 1, column 1: lacks 'D'",
+    ),
     "no output": (["embed", "good.nwk"], "Missing option '--out' / '-o'. See `phloem embed --help`"),
     "no input": (["embed", "--out", "f.npz"], "Missing argument"),
     "bad burn-in": (["embed", "good.nwk", "--burnin", "half", "--out", "f.npz"], "--burnin half: give a count"),
@@ -151,6 +156,8 @@ BAD_COMMANDS = {
     ),
     "output is a directory": (["embed", "good.nwk", "--out", "."], "cannot be written"),
     "weights of zero among polytomies": (["embed", "zeros.nwk", "good.nwk", "--out", "f.npz"], "all weights are zero"),
+    "output is an input": (["embed", "good.nwk", "other.nwk", "--out", "./good.nwk"], "is an input as well"),
+    "a name that is too long": (["embed", "x" * 5000, "--out", "f.npz"], "cannot be read (File name too long)"),
     "output is a device": (["embed", "good.nwk", "--out", "/dev/null"], "not a regular file"),
     "weights of zero": (["embed", "zero.nwk", "good.nwk", "--out", "f.npz"], "all weights are zero"),
     "recover nothing": (["recover", "none.npz"], "none.npz: no such file"),
@@ -251,6 +258,36 @@ def test_the_installed_program_runs_and_its_reader_may_leave_early():
     run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert run.stdout.startswith("(Tarsius_syrichta,")
     assert run.stderr == ""
+
+
+def test_output_that_cannot_be_written_is_one_line():
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        done = subprocess.run([program(), "info"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "phloem: standard output cannot be written (No space left on device).\n"
+
+
+def test_names_are_utf_8_whatever_the_terminal_says():
+    Path("trees.nwk").write_text("(Björk,ねこ,(C,D));", encoding="utf-8")
+    plain = os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    subprocess.run([program(), "embed", "trees.nwk", "--out", "f.npz"], check=True, capture_output=True, env=plain)
+    done = subprocess.run([program(), "recover", "f.npz"], check=True, capture_output=True, env=plain)
+    assert "Björk" in done.stdout.decode("utf-8")
+
+
+def test_a_polite_kill_leaves_nothing_behind():
+    """SIGTERM in the middle of writing a large file, as batch systems send it."""
+    taxa = [f"t{number}" for number in range(400)]
+    trees = phloem.random_topologies(400, 2000, stream=phloem.RandomStream(1, "x"))
+    Path("big.nwk").write_text("\n".join(phloem.format_newick(trees, taxa)))
+    process = subprocess.Popen([program(), "embed", "big.nwk", "--out", "f.npz"], stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not list(Path().glob(".f.npz.*")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    _, message = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert message == "phloem: interrupted.\n"
+    assert sorted(path.name for path in Path().iterdir()) == ["big.nwk"]
 
 
 def test_no_place_for_compiled_code_is_no_obstacle():

@@ -22,7 +22,7 @@ def sample() -> TreeSample:
 
 
 def test_stacked_arrays_hold_no_objects_and_need_no_phloem(tmp_path, sample):
-    archive.write_stacked(tmp_path / "f.npz", sample, dirichlet_features)
+    archive.write_stacked(tmp_path / "f.npz", sample, dirichlet_features, 9)
     with np.load(tmp_path / "f.npz", allow_pickle=False) as arrays:
         assert set(arrays) == {"taxa", "weights", "parent", "features"}
         assert arrays["taxa"].tolist() == list(TAXA)
@@ -33,9 +33,9 @@ def test_stacked_arrays_hold_no_objects_and_need_no_phloem(tmp_path, sample):
 
 
 def test_many_small_chunks_make_the_same_file(tmp_path, sample, monkeypatch):
-    archive.write_stacked(tmp_path / "one.npz", sample, dirichlet_features)
+    archive.write_stacked(tmp_path / "one.npz", sample, dirichlet_features, 9)
     monkeypatch.setattr(archive, "CHUNK_BYTES", 3 * 16 * 9 * 8)
-    archive.write_stacked(tmp_path / "many.npz", sample, dirichlet_features)
+    archive.write_stacked(tmp_path / "many.npz", sample, dirichlet_features, 9)
     one, many = np.load(tmp_path / "one.npz"), np.load(tmp_path / "many.npz")
     np.testing.assert_array_equal(one["features"], many["features"])
 
@@ -95,6 +95,12 @@ def test_single_trees_of_the_wrong_kind_are_refused(tmp_path, rows):
         read_all(tmp_path / "f.npz")
 
 
+def test_a_gap_in_the_trees_is_refused(tmp_path):
+    np.savez(tmp_path / "f.npz", taxa=np.array(["A", "B", "C"]), features_0=np.ones((4, 3)), features_2=np.ones((4, 3)))
+    with pytest.raises(FileProblem, match="has no array `features_1`"):
+        read_all(tmp_path / "f.npz")
+
+
 def test_pickled_objects_are_never_loaded(tmp_path):
     path = tmp_path / "f.npz"
     np.savez(path, taxa=np.array([{"a": 1}, None, []], object), features=np.ones((1, 4, 3)))
@@ -104,7 +110,7 @@ def test_pickled_objects_are_never_loaded(tmp_path):
 
 def test_damaged_files_are_refused(tmp_path, sample):
     path = tmp_path / "f.npz"
-    archive.write_stacked(path, sample, dirichlet_features)
+    archive.write_stacked(path, sample, dirichlet_features, 9)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(FileProblem, match=r"not an \.npz file"):

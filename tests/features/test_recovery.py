@@ -121,6 +121,7 @@ def test_single_precision_features_are_enough():
     topologies = random_topologies(50, 20, stream=RandomStream(6, "single"))
     features = dirichlet_features(topologies).astype(np.float32)
     assert recover_topologies(features, 50).equal(topologies).all()
+    assert recover_topologies(features.astype(">f4"), 50).equal(topologies).all()
 
 
 def good_features() -> np.ndarray:

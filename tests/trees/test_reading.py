@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phloem.errors import BadArgument, NotBinary, TaxonMismatch
+from phloem.errors import BadArgument, NotBinary, TaxonMismatch, TreeFormatError
 from phloem.trees.reading import parse_newick, read_any_trees, read_trees
 from phloem.trees.sample import TreeSample, count_burnin, pool
 from phloem.trees.splits import nontrivial_splits
@@ -266,7 +266,9 @@ def test_three_taxa_are_enough():
 
 
 def test_a_fraction_of_a_hundred_trees_is_not_rounded_below_itself():
-    assert count_burnin(0.29, 100) == 29
+    assert count_burnin(0.29, 100, "x") == 29
+    assert count_burnin(np.float32(0.5), 4, "x") == 2
+    assert count_burnin(np.int64(3), 4, "x") == 3
 
 
 def test_apostrophes_in_comments_and_names_are_no_quotes(tmp_path):
@@ -290,10 +292,12 @@ def test_an_equals_sign_in_a_name_opens_no_quote():
 
 
 def test_trees_must_have_the_alignments_taxa():
-    with pytest.raises(TaxonMismatch, match=r"tree 1: lacks 'E'"):
+    with pytest.raises(TaxonMismatch, match=r"tree 1, line 1, column 1: lacks 'E'"):
         parse_newick("(A,B,(C,D));", taxa=["A", "B", "C", "E"])
-    with pytest.raises(TaxonMismatch, match=r"tree 1: has 'D', which the others lack"):
+    with pytest.raises(TaxonMismatch, match=r"tree 1, line 1, column 1: has 'D', which the others lack"):
         parse_newick("(A,B,(C,D));", taxa=["A", "B", "C"])
+    with pytest.raises(TreeFormatError, match="half of one"):
+        parse_newick("(A\udc80,B,C);")
     with pytest.raises(TaxonMismatch, match="two have the same name"):
         parse_newick("(A,B,(C,D));", taxa=["A", "A", "B", "C"])
 

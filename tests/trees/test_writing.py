@@ -28,6 +28,7 @@ ODD_NAMES = (
     "x:y",
     "1",
     "2-2",
+    "HIV-1/x+y",
     "Ähre",
     "semi;colon",
     'dou"ble',
@@ -127,7 +128,10 @@ def test_dendropy_reads_our_nexus(tmp_path):
 
 @pytest.mark.parametrize("schema", ["newick", "nexus"])
 def test_biopython_reads_what_we_write(tmp_path, schema):
-    sample = some_sample([f"species_{letter}" for letter in "ABCDEFGH"])
+    odd = (
+        ["HIV-1", "a/b", "x+y"] if schema == "newick" else ["C", "D", "E"]
+    )  # its NEXUS reader keeps such names' quotes
+    sample = some_sample(["species_A", *odd, "A.1|x", "7", "B", "c#"])
     (write_newick if schema == "newick" else write_nexus)(sample, tmp_path / "trees")
     trees = list(Phylo.parse(tmp_path / "trees", schema))
     assert len(trees) == len(sample)
@@ -160,12 +164,12 @@ def test_a_rooted_tree_and_a_star():
 
 
 def test_quotes_only_where_needed():
-    assert [quote_label(name) for name in ("Homo_sapiens", "A.1|x", "it's", "a b", "a-b")] == [
+    assert [quote_label(name) for name in ("Homo_sapiens", "A.1|x", "it's", "a b", "HIV-1/x+y")] == [
         "Homo_sapiens",
         "A.1|x",
         "'it''s'",
         "'a b'",
-        "'a-b'",
+        "HIV-1/x+y",
     ]
 
 

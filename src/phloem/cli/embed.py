@@ -21,7 +21,7 @@ phloem embed mammals.nwk --dimension 64 --seed 1 --out mammals.npz
 def embed(
     trees: Annotated[
         list[str],
-        typer.Argument(metavar="TREES...", help="Newick or NEXUS files, plain or .gz, or a bundled example: primates."),
+        typer.Argument(metavar="TREES", help="Newick or NEXUS files, plain or .gz, or a bundled example: primates."),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The .npz file to write.")],
     burnin: Annotated[
@@ -56,8 +56,9 @@ def embed(
         dimension=dimension,
         seed=seed,
     )
-    kind = "binary trees" if done.binary else "trees of any degrees"
-    print(f"{done.trees:,} {kind} on {done.taxa:,} taxa, {done.channels:,} channels a node: {out}")
+    count = f"{done.trees:,} {'binary ' if done.binary else ''}tree{'' if done.trees == 1 else 's'}"
+    degrees = "" if done.binary else " of any degrees"
+    print(f"{count}{degrees} on {done.taxa:,} taxa, {done.channels:,} channels a node: {out}")
 
 
 def _parse_burnin(text: str) -> int | float:

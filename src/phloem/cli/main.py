@@ -1,6 +1,7 @@
 """`phloem`: the commands, and the one place where errors become a line and an exit code."""
 
 import os
+import signal
 import sys
 from importlib.metadata import version
 from typing import Annotated
@@ -52,17 +53,26 @@ def run(arguments: list[str]) -> int:
     except typer.TyperException as problem:
         context = getattr(problem, "ctx", None)
         command = context.command_path if context else "phloem"
-        return _complain(f"{problem.format_message()} See `{command} --help`.", problem.exit_code)
+        message = problem.format_message().rstrip(".")
+        return _complain(f"{message}. See `{command} --help`.", problem.exit_code)
     except MemoryError:
         return _complain("not enough memory for this. Use fewer trees, or a smaller --dimension.", FAILED)
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return FAILED
+    except OSError as problem:  # files are handled where they are read and written: this is the terminal or a pipe
+        _discard_output()
+        return _complain(f"standard output cannot be written ({problem.strerror}).", FAILED)
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code == INTERRUPTED:
         return _complain("interrupted.", INTERRUPTED)
     return code if isinstance(code, int) else DONE
+
+
+def _discard_output() -> None:
+    """Send what Python still holds for standard output nowhere, so that it does not fail again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(message: str, code: int) -> int:
@@ -74,4 +84,10 @@ def _complain(message: str, code: int) -> int:
 
 def main() -> None:
     """The `phloem` program."""
+    # A batch system's polite kill must clean up like Ctrl-C, and names are UTF-8 wherever the output goes.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    elif hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8")
     sys.exit(run(sys.argv[1:]))

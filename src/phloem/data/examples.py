@@ -20,7 +20,10 @@ def find_alignment(name: str | Path) -> Path:
 
 def _find(name: str | Path, suffix: str) -> Path:
     path = Path(name)
-    if path.exists():
+    try:
+        if path.exists():
+            return path
+    except OSError:  # a directory that cannot be searched, a name that is too long: reading it says so
         return path
     if str(name) in EXAMPLES:
         return Path(str(files("phloem.data") / "examples" / f"{name}{suffix}"))

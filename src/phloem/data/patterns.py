@@ -40,7 +40,7 @@ def compress(alignment: Alignment) -> SitePatterns:
 
 
 def merge_relabelled(patterns: SitePatterns) -> SitePatterns:
-    """Patterns that are the same up to the names of the states, once: a model in which all are alike sees no difference."""
+    """Patterns that are the same up to the names of the states, merged: Jukes–Cantor sees no difference."""
     relabelled = np.stack([_rename(patterns.states, order) for order in permutations(range(len(STATES)))])
     # The least of the 24 renamings, by the first taxon where they differ, stands for all of them.
     least = relabelled[0].copy()

@@ -1,9 +1,11 @@
 """PHYLIP alignments: strict or relaxed names, sequential or interleaved, whichever fits the header."""
 
+import re
 from collections.abc import Iterator
 
 from phloem.errors import AlignmentError, quoted
 
+HEADER = re.compile(r"\s*(\d{1,9})[ \t]+(\d{1,9})(?!\S)")
 STRICT_NAME = 10  # columns of a name in the strict format, blanks included
 
 Records = list[tuple[str, str]]
@@ -12,7 +14,10 @@ Records = list[tuple[str, str]]
 def parse_phylip(source: str, text: str) -> Records:
     """The sequences under a header `taxa sites`. The four dialects look alike: the first one that fits is taken."""
     header, *lines = text.lstrip().splitlines()
-    taxa, sites = (int(number) for number in header.split()[:2])
+    found = HEADER.match(header)
+    if found is None:
+        raise AlignmentError(f"{source}: a PHYLIP file begins with its numbers of sequences and sites.")
+    taxa, sites = int(found.group(1)), int(found.group(2))
     lines = [line.rstrip() for line in lines if line.strip()]
     for attempt in (_interleaved, _sequential):
         for strict in (False, True):

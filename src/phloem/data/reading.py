@@ -2,17 +2,16 @@
 
 import io
 import re
-import warnings
 from pathlib import Path
 
-from Bio import AlignIO, BiopythonWarning
 from Bio.SeqIO.FastaIO import SimpleFastaParser
 
 from phloem.data.alignment import Alignment
+from phloem.data.blocks import parse_clustal, parse_stockholm
 from phloem.data.examples import find_alignment
 from phloem.data.nexus import parse_nexus
 from phloem.data.nexus_text import is_nexus
-from phloem.data.phylip import parse_phylip
+from phloem.data.phylip import HEADER, parse_phylip
 from phloem.errors import AlignmentError
 from phloem.files import read_bytes
 
@@ -44,10 +43,10 @@ def _parse(source: str, text: str) -> Records:
     if is_nexus(start.encode()):
         return parse_nexus(source, text)
     if start.startswith("# STOCKHOLM"):
-        return _parse_with_biopython(source, text, "stockholm")
+        return parse_stockholm(source, text)
     if re.match(r"(CLUSTAL|MUSCLE|PROBCONS|Kalign|MSAPROBS)\b", start):
-        return _parse_with_biopython(source, text, "clustal")
-    if re.match(r"\d+\s+\d+\b", start):
+        return parse_clustal(source, text)
+    if HEADER.match(start):
         return parse_phylip(source, text)
     raise AlignmentError(
         f"{source}: is no alignment that phloem knows. Give FASTA, PHYLIP, NEXUS, Stockholm or Clustal, also gzipped."
@@ -58,14 +57,3 @@ def _parse_fasta(text: str) -> Records:
     """A sequence's name is the first word of its title, as in most programs."""
     records = SimpleFastaParser(io.StringIO(text.lstrip()))
     return [(title.split(maxsplit=1)[0] if title.split() else "", "".join(row.split())) for title, row in records]
-
-
-def _parse_with_biopython(source: str, text: str, form: str) -> Records:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", BiopythonWarning)
-            records = AlignIO.read(io.StringIO(text.lstrip()), form)
-    except (ValueError, AssertionError, IndexError, KeyError) as problem:
-        reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
-        raise AlignmentError(f"{source}: is not a whole {form.capitalize()} file ({reason}).") from None
-    return [(record.id, str(record.seq)) for record in records]

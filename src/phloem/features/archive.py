@@ -25,20 +25,19 @@ from phloem.trees.tree import Tree, WeightedTrees
 CHUNK_BYTES = 64 * 2**20
 
 
-def write_stacked(path: Path, sample: TreeSample, embed: Callable[[TopologyBatch], FloatArray]) -> None:
-    """Write the features of binary trees as one array."""
+def write_stacked(path: Path, sample: TreeSample, embed: Callable[[TopologyBatch], FloatArray], channels: int) -> None:
+    """Write the features of binary trees as one array, (trees, nodes, channels)."""
     with atomic_write(path) as stream, zipfile.ZipFile(stream, "w") as archive:
         _write_array(archive, "taxa", np.array(sample.taxa))
         _write_array(archive, "weights", sample.weights)
         _write_array(archive, "parent", sample.topologies.parent)
-        first = embed(sample.topologies[:1])
-        shape = (len(sample), *first.shape[1:])
-        chunk = max(1, CHUNK_BYTES // first.nbytes)
+        shape = (len(sample), sample.topologies.node_count, channels)
+        chunk = max(1, CHUNK_BYTES // (8 * shape[1] * shape[2]))
         with archive.open("features.npy", "w", force_zip64=True) as member:
             header = {"descr": "<f8", "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(member, header)
             for start in range(0, len(sample), chunk):
-                member.write(embed(sample.topologies[start : start + chunk]).astype("<f8", copy=False).tobytes())
+                member.write(embed(sample.topologies[start : start + chunk]).astype("<f8", copy=False).data)
 
 
 def write_separately(path: Path, sample: WeightedTrees, embed: Callable[[Tree], FloatArray]) -> None:
@@ -74,8 +73,9 @@ def _each_tree(path: Path, archive: zipfile.ZipFile, names: set[str]) -> Iterato
         with _reading(path, archive, "features") as member:
             yield from _each_row(member)
         return
-    index = 0
-    while f"features_{index}.npy" in names:
+    for index in range(sum(name.startswith("features_") for name in names)):
+        if f"features_{index}.npy" not in names:
+            raise FileProblem(f"{path}: has no array `features_{index}`. They are counted from 0 without a gap.")
         with _reading(path, archive, f"features_{index}") as member:
             rows = np.lib.format.read_array(member, allow_pickle=False)
             if rows.ndim != 2 or rows.dtype.kind != "f":
@@ -83,7 +83,6 @@ def _each_tree(path: Path, archive: zipfile.ZipFile, names: set[str]) -> Iterato
                     f"{rows.dtype} of shape {rows.shape}, where floats of shape (nodes, channels) are expected"
                 )
             yield rows
-        index += 1
 
 
 def _each_row(member: IO[bytes]) -> Iterator[FloatArray]:
@@ -91,7 +90,7 @@ def _each_row(member: IO[bytes]) -> Iterator[FloatArray]:
     version = np.lib.format.read_magic(member)
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, fortran_order, dtype = read_header(member)
-    if len(shape) != 3 or dtype.kind != "f":
+    if len(shape) != 3 or min(shape) < 0 or dtype.kind != "f":
         raise ValueError(f"{dtype} of shape {shape}, where floats of shape (trees, nodes, channels) are expected")
     if fortran_order:
         yield from np.frombuffer(member.read(), dtype).reshape(shape[::-1]).T

@@ -19,10 +19,10 @@ def recover_tree(features: FloatArray, leaf_count: int) -> Tree:
 
     Tips may have any linearly independent features. All degrees are found: binary, multifurcating, and a
     root of degree two, which stays the root; other trees hang on taxon 0's neighbour. In the end
-    every node must be the mean of its neighbours, so features that fit no tree are refused. Time and memory
-    are linear in the size of the features, after one least-squares solve where the tips are not one-hot.
+    every node must be the mean of its neighbours, so features that fit no tree are refused. The work grows
+    like the size of the features, O(n²), after one least-squares solve where the tips are not one-hot.
     """
-    tolerance = DOUBLE_TOLERANCE if np.asarray(features).dtype == np.float64 else SINGLE_TOLERANCE
+    tolerance = DOUBLE_TOLERANCE if np.asarray(features).dtype.itemsize >= 8 else SINGLE_TOLERANCE
     rows = np.ascontiguousarray(features, np.float64)
     _check_shape(rows, leaf_count)
     coefficients = _tip_coefficients(rows, leaf_count, tolerance)

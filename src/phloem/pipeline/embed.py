@@ -42,6 +42,8 @@ def embed(
     Several sources are several samples: each is normalised before they are pooled. `dimension` replaces
     the one-hot tips, as many channels as taxa, by random ones, which big trees need.
     """
+    if any(_is_same_file(out, source) for source in sources):
+        raise BadArgument(f"{out}: is an input as well. Name another file for --out.")
     sample = _read(sources, burnin, keep_root)
     if distinct:
         sample = sample.distinct()
@@ -53,12 +55,19 @@ def embed(
             f"{sources[0]}: one-hot features of {len(sample.taxa):,} taxa take {size / 2**30:.0f} GB a tree. "
             "Give a --dimension, such as 64."
         )
+    channels = dimension or len(sample.taxa)
     if isinstance(sample, TreeSample):
-        write_stacked(out, sample, partial(dirichlet_features, tips=tips))
+        write_stacked(out, sample, partial(dirichlet_features, tips=tips), channels)
     else:
         write_separately(out, sample, partial(tree_features, tips=tips))
-    channels = len(sample.taxa) if tips is None else tips.shape[1]
     return Embedding(len(sample.weights), len(sample.taxa), isinstance(sample, TreeSample), channels)
+
+
+def _is_same_file(path: Path, other: str | Path) -> bool:
+    try:
+        return path.samefile(other)
+    except OSError:  # one of them does not exist, or cannot be looked at
+        return False
 
 
 def _read(sources: Sequence[str | Path], burnin: int | float, keep_root: bool) -> TreeSample | WeightedTrees:

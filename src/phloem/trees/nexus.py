@@ -74,7 +74,7 @@ class _Statement:
 
     @property
     def tokens(self) -> list[str]:
-        """Its words and signs, comments left out, quoted names as they are meant: the same rules as inside trees."""
+        """Its words and signs, comments left out, names in their quotes: the same rules as inside trees."""
         words = []
         position = self.position
         while position < self._end:
@@ -82,7 +82,7 @@ class _Statement:
             words.append(self.buffer[position:stop].tobytes())
             position = skip_blanks(self.buffer, stop, self._end)
         try:
-            return [unquote(word.decode()) for word in words]
+            return [word.decode() for word in words]
         except UnicodeDecodeError:
             raise self.problem("this statement is not UTF-8 text") from None
 
@@ -90,7 +90,7 @@ class _Statement:
         return problem(self.source, self.buffer, None, self.position, what)
 
     def taxon_labels(self) -> list[str]:
-        labels = self.tokens[1:]
+        labels = [unquote(word) for word in self.tokens[1:]]
         if len(set(labels)) < len(labels):
             twice = next(label for label, count in Counter(labels).items() if count > 1)
             raise self.problem(f"taxon {quoted(twice)} is listed twice. Taxon names must differ")
@@ -109,7 +109,7 @@ class _Statement:
                 continue
             if len(entry) != 2:
                 raise self.problem(f"translate table: {quoted(' '.join(entry))} is not a label and a name")
-            label, name = entry
+            label, name = map(unquote, entry)
             entry = []
             if not name:
                 raise self.problem(f"translate table: {quoted(label)} stands for an empty name")

@@ -34,7 +34,11 @@ def read_trees(path: str | Path, *, taxa: Sequence[str] | None = None, burnin: i
 def parse_newick(newick_trees: str | Iterable[str], *, taxa: Sequence[str] | None = None) -> TreeSample:
     """Binary trees from Newick text, one string or several; otherwise as `read_trees`."""
     text = newick_trees if isinstance(newick_trees, str) else "\n".join(newick_trees)
-    return _binary_sample(_load(_scan("Newick text", text.encode()), taxa, 0, keep_root=False))
+    try:
+        content = text.encode()
+    except UnicodeEncodeError as problem:
+        raise TreeFormatError(f"Newick text: character {problem.start + 1} is half of one. Give whole text.") from None
+    return _binary_sample(_load(_scan("Newick text", content), taxa, 0, keep_root=False))
 
 
 def read_any_trees(
@@ -93,7 +97,7 @@ def _load(
     keep_root: bool,
 ) -> _ParsedTrees:
     if burnin:
-        text = text.without_first(count_burnin(burnin, len(text.starts)))
+        text = text.without_first(count_burnin(burnin, len(text.starts), text.source))
     taxa = _settle_taxa(text, taxa)
     numbers = {name: number for number, name in enumerate(taxa)}
     meanings = text.names if text.names is not None else {name: name for name in taxa}
@@ -159,7 +163,7 @@ def _settle_taxa(text: TreeText, taxa: Sequence[str] | None) -> tuple[str, ...]:
         where = place(text.source, text.buffer, first, int(text.starts[0]))
         raise TreeFormatError(f"{where}: this tree has {len(names)} taxa. At least 3 are needed.")
     if taxa is not None:
-        check_same_taxa(names, taxa, f"{text.source}, tree {first + 1}")
+        check_same_taxa(names, taxa, place(text.source, text.buffer, first, int(text.starts[0])))
         return tuple(taxa)
     if text.order is not None:
         present = set(names)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 
 import numpy as np
 
@@ -126,14 +127,14 @@ def check_same_taxa(found: Sequence[str], expected: Sequence[str], where: str) -
         raise TaxonMismatch(f"{where}: has {listed(unknown)}, which the others lack. Use the same names everywhere.")
 
 
-def count_burnin(burnin: int | float, trees: int) -> int:
+def count_burnin(burnin: int | float, trees: int, source: str) -> int:
     """How many of `trees` a burn-in drops: the integer itself, or that fraction, rounded down, for a float."""
-    if isinstance(burnin, float):
-        dropped = math.floor(burnin * trees + 1e-9) if 0 <= burnin < 1 else -1
+    if isinstance(burnin, Integral):
+        dropped = int(burnin)
     else:
-        dropped = burnin
+        dropped = math.floor(float(burnin) * trees + 1e-6) if 0 <= burnin < 1 else -1
     if dropped < 0:
-        raise BadArgument(f"burn-in {burnin}: give a count of trees or a fraction from 0 up to 1.")
+        raise BadArgument(f"{source}: burn-in {burnin}: give a count of trees or a fraction from 0 up to 1.")
     if dropped >= trees:
-        raise BadArgument(f"burn-in {burnin}: drops all {trees} trees. Give a smaller one.")
+        raise BadArgument(f"{source}: burn-in {burnin} drops all {trees} trees. Give a smaller one.")
     return dropped

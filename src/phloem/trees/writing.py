@@ -11,13 +11,14 @@ from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.tree import Tree
 
-# What needs no quotes in either format. A name that is quoted needlessly is still read everywhere.
-PLAIN_LABEL = re.compile(r"[^\s()\[\]{}/\\,;:=*'\"`+<>-]+")
+# What needs no quotes. NEXUS counts more signs as punctuation: Biopython stops at a bare hyphen there.
+PLAIN_LABEL = re.compile(r"[^\s()\[\]{},;:='\"]+")
+PLAIN_NEXUS_LABEL = re.compile(r"[^\s()\[\]{}/\\,;:=*'\"`+<>-]+")
 
 
-def quote_label(name: str) -> str:
+def quote_label(name: str, plain: re.Pattern[str] = PLAIN_LABEL) -> str:
     """The name as it stands in a tree: in single quotes, apostrophes doubled, where it needs them."""
-    return name if PLAIN_LABEL.fullmatch(name) else "'" + name.replace("'", "''") + "'"
+    return name if plain.fullmatch(name) else "'" + name.replace("'", "''") + "'"
 
 
 def format_newick(
@@ -53,7 +54,7 @@ def write_nexus(sample: TreeSample, path: str | Path) -> None:
 
 
 def _nexus_lines(sample: TreeSample) -> Iterator[str]:
-    names = [quote_label(name) for name in sample.taxa]
+    names = [quote_label(name, PLAIN_NEXUS_LABEL) for name in sample.taxa]
     yield "#NEXUS"
     yield "begin taxa;"
     yield f"    dimensions ntax={len(names)};"

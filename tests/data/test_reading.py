@@ -1,0 +1,207 @@
+"""Reading alignments: every format by its content, and bad files in one line."""
+
+import gzip
+import random
+
+import numpy as np
+import pytest
+from Bio import AlignIO
+from Bio.Align import MultipleSeqAlignment
+from Bio.Seq import Seq
+from Bio.SeqRecord import SeqRecord
+
+from phloem.data.reading import parse_alignment, read_alignment
+from phloem.errors import AlignmentError, FileProblem, PhloemError
+
+NAMES = ("Homo", "Pan", "Gorilla_g")
+ROWS = ("ACGTNACGTTACGAAC", "ACGTRACGT-ACGAAC", "ACGT?ACGTAACGATT")
+FASTA = "".join(f">{name} a title\n{row[:7]}\n{row[7:].lower()}\n" for name, row in zip(NAMES, ROWS, strict=True))
+RELAXED = "3 16\n" + "".join(f"{name}  {row}\n" for name, row in zip(NAMES, ROWS, strict=True))
+STRICT = "  3   16\n" + "".join(f"{name:<10}{row[:8]} {row[8:]}\n" for name, row in zip(NAMES, ROWS, strict=True))
+STRICT_TIGHT = "3 16\n" + "".join(f"{'ten_chars' + str(number)}{row}\n" for number, row in enumerate(ROWS))
+SEQUENTIAL = "3 16\n" + "".join(f"{name}\n{row[:5]}\n{row[5:]}\n" for name, row in zip(NAMES, ROWS, strict=True))
+INTERLEAVED = (
+    "3 16\n"
+    + "".join(f"{name:<12}{row[:6]}\n" for name, row in zip(NAMES, ROWS, strict=True))
+    + "\n"
+    + "".join(f"{row[6:12]}\n" for row in ROWS)
+    + "\n"
+    + "".join(f"  {row[12:14]} {row[14:]}\n" for row in ROWS)
+)
+NEXUS = """#NEXUS
+[a comment; with 'odd' things]
+begin taxa; dimensions ntax=3; taxlabels Homo Pan Gorilla_g; end;
+Begin data;
+  Dimensions ntax=3 nchar=16;
+  Format datatype=%s interleave=no gap=- missing=? ;
+  Matrix
+  Homo      ACGTN ACGTTACGAAC [ends here]
+  'Pan'     ACGTRACGT-ACGAAC
+  Gorilla_g ACGT?ACGTA
+            ACGATT
+  ;
+end;
+begin mrbayes; set autoclose=yes; end;
+"""
+NEXUS_INTERLEAVED = """#nexus
+begin characters;
+dimensions nchar=16;
+format datatype=RNA interleave missing=x gap=~ matchchar=.;
+matrix
+Homo      ACGUNA
+Pan       ....R.
+Gorilla_g ....x.
+
+Homo      CGUUACGAAC
+Pan       ...~......
+Gorilla_g ...A....UU
+;
+end;
+"""
+STOCKHOLM = "# STOCKHOLM 1.0\n" + "".join(f"{name} {row}\n" for name, row in zip(NAMES, ROWS, strict=True)) + "//\n"
+CLUSTAL = "CLUSTAL W (1.83) multiple sequence alignment\n\n\n" + "".join(
+    f"{name:<16}{row}\n" for name, row in zip(NAMES, ROWS, strict=True)
+)
+GOOD = {
+    "FASTA": FASTA,
+    "relaxed PHYLIP": RELAXED,
+    "strict PHYLIP": STRICT,
+    "sequential PHYLIP": SEQUENTIAL,
+    "interleaved PHYLIP": INTERLEAVED,
+    "NEXUS dna": NEXUS % "dna",
+    "NEXUS nucleotide": NEXUS % "nucleotide",
+    "NEXUS interleaved": NEXUS_INTERLEAVED,
+    "Stockholm": STOCKHOLM,
+    "Clustal": CLUSTAL,
+}
+EXPECTED = parse_alignment(FASTA.encode())
+
+
+@pytest.mark.parametrize("form", GOOD)
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_every_format_gives_the_same_alignment(tmp_path, form, packed, line_end):
+    content = GOOD[form].replace("\n", line_end).encode()
+    path = tmp_path / "any.name"
+    path.write_bytes(gzip.compress(content) if packed else content)
+    alignment = read_alignment(path)
+    assert alignment.taxa == NAMES
+    np.testing.assert_array_equal(alignment.states, EXPECTED.states)
+
+
+def test_strict_phylip_names_may_touch_the_sequence():
+    alignment = parse_alignment(STRICT_TIGHT.encode())
+    assert alignment.taxa == ("ten_chars0", "ten_chars1", "ten_chars2")
+    np.testing.assert_array_equal(alignment.states, EXPECTED.states)
+
+
+@pytest.mark.parametrize(
+    "form", ["fasta", "phylip", "phylip-relaxed", "phylip-sequential", "nexus", "stockholm", "clustal"]
+)
+def test_what_biopython_writes_is_read(tmp_path, form):
+    records = [
+        SeqRecord(Seq(row * 12), id=name, annotations={"molecule_type": "DNA"})
+        for name, row in zip(NAMES, ROWS, strict=True)
+    ]
+    AlignIO.write(MultipleSeqAlignment(records), tmp_path / "x", form)
+    alignment = read_alignment(tmp_path / "x")
+    assert alignment.taxa == NAMES
+    np.testing.assert_array_equal(alignment.states, np.tile(EXPECTED.states, 12))
+
+
+def test_sets_of_states_in_nexus():
+    text = "#NEXUS begin data; dimensions nchar=3; format datatype=dna; matrix\nA A{AC}T\nB (CT)AT\nC A{A G}T\n; end;"
+    assert parse_alignment(text.encode()).states.tolist() == [[1, 3, 8], [10, 1, 8], [1, 5, 8]]
+
+
+def test_the_bundled_primates():
+    alignment = read_alignment("primates")
+    assert alignment.states.shape == (12, 898)
+    assert alignment.taxa[:3] == ("Tarsius_syrichta", "Lemur_catta", "Homo_sapiens")
+
+
+BAD = {
+    "empty": ("", "is empty"),
+    "blank": (" \n\n", "is empty"),
+    "prose": ("These are my sequences.", "is no alignment that phloem knows"),
+    "a tree": ("(A,B,(C,D));", "is no alignment that phloem knows"),
+    "binary": (b"\x89PNG\r\n\x1a\n\xff\xfe", "is not a text file"),
+    "unequal lengths": (">A\nACG\n>B\nAC\n>C\nACG\n", "sequence 'B': 2 sites where 'A' has 3"),
+    "duplicate names": (">A\nACG\n>B\nACG\n>A\nACG\n", "more than one sequence is called 'A'"),
+    "empty name": (">A\nACG\n>\nACG\n>C\nACG\n", "sequence 2 has no name"),
+    "no sites": (">A\n>B\n>C\n", "no sites"),
+    "two sequences": (">A\nACG\n>B\nACG\n", "At least 3"),
+    "protein": (">A\nMEL\n>B\nMFL\n>C\nMEQ\n", "look like proteins"),
+    "illegal symbol": (">A\nACG\n>B\nA#G\n>C\nACG\n", "sequence 'B', column 2: '#' is not a nucleotide"),
+    "PHYLIP with too few lines": (
+        "4 10\nA ACGTACGTAC\nB ACGTACGTAC\n",
+        "does not fit its PHYLIP header of 4 sequences",
+    ),
+    "PHYLIP with too few sites": ("3 12\nA ACGT\nB ACGT\nC ACGT\n", "does not fit its PHYLIP header"),
+    "PHYLIP with nothing": ("3 12", "does not fit its PHYLIP header"),
+    "NEXUS without data": ("#NEXUS begin trees; end;", "no DATA or CHARACTERS block"),
+    "NEXUS protein": (NEXUS % "protein", "datatype=protein is not supported"),
+    "NEXUS standard": (NEXUS % "standard", "datatype=standard is not supported"),
+    "NEXUS mixed": (
+        NEXUS % "mixed(DNA:1-8,Standard:9-16)",
+        r"datatype=mixed\(dna:1-8,standard:9-16\) is not supported",
+    ),
+    "NEXUS without a matrix": ("#NEXUS begin data; format datatype=dna; end;", "no MATRIX"),
+    "NEXUS wrong ntax": (
+        (NEXUS % "dna").replace("Dimensions ntax=3", "Dimensions ntax=4"),
+        "says ntax=4 but its matrix has 3",
+    ),
+    "NEXUS wrong nchar": (NEXUS_INTERLEAVED.replace("nchar=16", "nchar=17"), "says nchar=17 but its matrix has 16"),
+    "Stockholm cut off": ("# STOCKHOLM 1.0\nA ACGT\nB AC\n", "Stockholm"),
+    "Clustal of two lengths": (CLUSTAL + "\nHomo  ACGT\nPan AC\n", "sequence 'Pan': 18 sites"),
+    "Clustal with a line of prose": (CLUSTAL + "\nthis is no piece\n", "'this is no piece' is not a name and a piece"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_alignments_are_refused_in_one_line(tmp_path, case):
+    content, message = BAD[case]
+    path = tmp_path / "alignment"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(AlignmentError, match=message) as caught:
+        read_alignment(path)
+    assert str(caught.value).startswith(str(path))
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(FileProblem, match="no such file, nor a bundled example"):
+        read_alignment(tmp_path / "none")
+    with pytest.raises(FileProblem, match="is a directory"):
+        read_alignment(tmp_path)
+
+
+def test_mutated_files_are_read_or_refused():
+    draw = random.Random(1)
+    seeds = [text.encode() for text in GOOD.values()]
+    read = 0
+    for index in range(6000):
+        text = seeds[index % len(seeds)]
+        for _ in range(draw.choice([1, 2, 5])):
+            at, to = sorted(draw.randrange(len(text) + 1) for _ in range(2))
+            change = draw.randrange(5)
+            if change == 0:
+                text = text[:at] + text[min(to, at + 6) :]
+            elif change == 1:
+                text = text[:at] + bytes([draw.randrange(256)]) + text[at:]
+            elif change == 2:
+                text = text[:to] + text[at:to] + text[to:]
+            elif change == 3:
+                text = text[:to]
+            else:
+                text = (
+                    text[:at]
+                    + draw.choice([b"\n", b";", b"'", b"[", b"]", b">", b"=", b"{", b"-5 ", b"//", b"\0"])
+                    + text[at:]
+                )
+        try:
+            parse_alignment(text)
+            read += 1
+        except PhloemError as problem:
+            assert len(str(problem).splitlines()) == 1, text  # noqa: PT017
+    assert 300 < read < 5700
