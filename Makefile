@@ -14,7 +14,7 @@ KERNELS := $(wildcard src/phloem/kernels/*.py)
 .PHONY: demo test check format bench clean
 
 demo: $(VENV)/.installed $(VENV)/.kernels
-	$(BIN)/python examples/embed_and_recover.py
+	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.developing $(VENV)/.kernels
 	$(BIN)/python -m pytest
@@ -29,7 +29,7 @@ format: $(VENV)/.developing
 	$(BIN)/python -m ruff check --fix $(CODE)
 
 bench: $(VENV)/.developing $(VENV)/.kernels
-	for script in embedding recovery reading; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in embedding recovery reading likelihood; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -35,7 +35,7 @@ MAY_IMPORT = {
 }
 # Packages from outside that only some parts may use; what is not listed here is free.
 OUTSIDE = {
-    "numba": {"kernels", "pipeline"},
+    "numba": {"kernels"},
     "torch": {"target", "features", "variational", "inference", "energy", "report", "pipeline"},
     "typer": {"cli"},
     "rich": {"cli"},

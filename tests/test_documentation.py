@@ -58,6 +58,7 @@ def test_decisions_are_numbered_in_a_row():
 
 
 def test_the_demo_runs(tmp_path):
-    script = ROOT / "examples" / "embed_and_recover.py"
+    script = ROOT / "examples" / "demo.py"
     run = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "21 of 21 topologies" in run.stdout
+    assert "-6424.202" in run.stdout

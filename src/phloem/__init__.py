@@ -8,6 +8,10 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from phloem.data.alignment import Alignment as Alignment
+    from phloem.data.patterns import SitePatterns as SitePatterns
+    from phloem.data.patterns import compress as compress
+    from phloem.data.reading import read_alignment as read_alignment
     from phloem.errors import PhloemError as PhloemError
     from phloem.features.dirichlet import dirichlet_features as dirichlet_features
     from phloem.features.dirichlet import random_tips as random_tips
@@ -15,6 +19,19 @@ if TYPE_CHECKING:
     from phloem.features.recovery import recover_topologies as recover_topologies
     from phloem.features.recovery import recover_tree as recover_tree
     from phloem.random_streams import RandomStream as RandomStream
+    from phloem.target.likelihood import TreeLikelihood as TreeLikelihood
+    from phloem.target.optimization import optimize_branch_lengths as optimize_branch_lengths
+    from phloem.target.posterior import TreePosterior as TreePosterior
+    from phloem.target.prior import TreePrior as TreePrior
+    from phloem.target.site_rates import SiteRates as SiteRates
+    from phloem.target.substitution import SubstitutionModel as SubstitutionModel
+    from phloem.target.substitution import f81 as f81
+    from phloem.target.substitution import gtr as gtr
+    from phloem.target.substitution import hky85 as hky85
+    from phloem.target.substitution import jc69 as jc69
+    from phloem.target.substitution import k80 as k80
+    from phloem.target.substitution import sym as sym
+    from phloem.target.substitution import tn93 as tn93
     from phloem.trees.distance import robinson_foulds as robinson_foulds
     from phloem.trees.generation import all_topologies as all_topologies
     from phloem.trees.generation import nni_neighbors as nni_neighbors
@@ -36,10 +53,19 @@ if TYPE_CHECKING:
 __version__ = version("phloem")
 
 _MODULES = {
+    "phloem.data.alignment": ("Alignment",),
+    "phloem.data.patterns": ("SitePatterns", "compress"),
+    "phloem.data.reading": ("read_alignment",),
     "phloem.errors": ("PhloemError",),
     "phloem.features.dirichlet": ("dirichlet_features", "random_tips", "tree_features"),
     "phloem.features.recovery": ("recover_topologies", "recover_tree"),
     "phloem.random_streams": ("RandomStream",),
+    "phloem.target.likelihood": ("TreeLikelihood",),
+    "phloem.target.optimization": ("optimize_branch_lengths",),
+    "phloem.target.posterior": ("TreePosterior",),
+    "phloem.target.prior": ("TreePrior",),
+    "phloem.target.site_rates": ("SiteRates",),
+    "phloem.target.substitution": ("SubstitutionModel", "f81", "gtr", "hky85", "jc69", "k80", "sym", "tn93"),
     "phloem.trees.distance": ("robinson_foulds",),
     "phloem.trees.generation": ("all_topologies", "nni_neighbors", "random_topologies"),
     "phloem.trees.reading": ("parse_newick", "read_any_trees", "read_trees"),

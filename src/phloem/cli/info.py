@@ -39,7 +39,7 @@ def _print_table(facts: dict[str, Any]) -> None:
         table.add_row(name, number)
     table.add_row("system", facts["system"])
     threads = facts["threads"]
-    table.add_row("threads", f"{threads['available']} cores available, numba uses up to {threads['numba']}")
+    table.add_row("threads", f"{threads['available']} cores available, torch uses up to {threads['torch']}")
     kernels = facts["kernels"]
     place = kernels["cache"] or "no directory that can be written: set NUMBA_CACHE_DIR"
     table.add_row("kernel cache", f"{kernels['compiled']} compiled, in {place}")

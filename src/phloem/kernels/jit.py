@@ -12,8 +12,8 @@ Function = TypeVar("Function", bound=Callable[..., object])
 def kernel(function: Function) -> Function:
     """Compile `function` on first call and keep the machine code on disk.
 
-    Division follows IEEE (no Python exceptions inside a loop), the GIL is released, and `fastmath`
-    stays off so that sums have one order and results are the same bits on every run.
+    Division follows IEEE (no Python exceptions inside a loop), the GIL is released so that threads can share
+    work, and `fastmath` stays off so that sums have one order and results are the same bits on every run.
     """
     return _compile(function)
 
@@ -21,11 +21,6 @@ def kernel(function: Function) -> Function:
 def vector_kernel(function: Function) -> Function:
     """Like `kernel`, for long arithmetic: a product and the sum after it may be fused, which changes no order."""
     return _compile(function, fastmath={"contract"})
-
-
-def parallel_kernel(function: Function) -> Function:
-    """Like `vector_kernel`, with `numba.prange` loops over threads; each iteration writes places of its own."""
-    return _compile(function, fastmath={"contract"}, parallel=True)
 
 
 def _compile(function: Function, **options: Any) -> Function:

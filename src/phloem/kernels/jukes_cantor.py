@@ -14,11 +14,10 @@ so that no number of taxa underflows.
 
 import math
 
-import numba
 import numpy as np
 
 from phloem.kernels.arrays import FloatArray, IntArray
-from phloem.kernels.jit import parallel_kernel, vector_kernel
+from phloem.kernels.jit import vector_kernel
 from phloem.kernels.pointers import at
 
 BLOCK = 32  # patterns
@@ -198,82 +197,81 @@ def _go_down(neighbors, change, stay, message, total, outside, down, product, st
                 )
 
 
-@parallel_kernel
+@vector_kernel
 def evaluate_blocks(
+    first_task: int,
+    last_task: int,
     neighbors: IntArray,
     lengths: FloatArray,
     tips: FloatArray,
     weights: FloatArray,
     rescaling: FloatArray,
-    threads: int,
     site_values: FloatArray,
     gradients: FloatArray,
 ) -> None:
     """Site log-likelihoods (trees, blocks, BLOCK) and each block's share of the gradients (trees, blocks, 2n-3).
 
     tips (blocks, n, 4, BLOCK) and weights (blocks, BLOCK), in the precision in which to work; rescaling is
-    (small, factor). No gradients are computed where `gradients` has no columns. Every (tree, block) is one
-    task with places of its own, so the result does not depend on the number of threads.
+    (small, factor). No gradients are computed where `gradients` has no columns. Task tree · blocks + block has
+    places of its own: calls for different tasks can run at once, and the result does not depend on how many do.
     """
-    trees, nodes, _ = neighbors.shape
+    nodes = neighbors.shape[1]
     blocks = len(tips)
     leaf_count = nodes // 2 + 1
-    tasks = trees * blocks
     small, factor = rescaling[0], rescaling[1]
     log_factor = math.log(factor)
-    for worker in numba.prange(threads):
-        change = np.empty(nodes, tips.dtype)
-        stay = np.empty(nodes, tips.dtype)
-        message = np.empty((nodes, ROW), tips.dtype)
-        total = np.ones((nodes, BLOCK), tips.dtype)  # stays one at the tips
-        outside = np.empty((nodes, ROW), tips.dtype)
-        down = np.empty(ROW, tips.dtype)
-        product = np.empty((nodes, BLOCK), tips.dtype)
-        site = np.empty(BLOCK, tips.dtype)
-        scale = np.empty(BLOCK, tips.dtype)
-        steps = np.zeros((nodes, BLOCK), np.int64)
-        scaled = np.zeros(nodes, np.int64)
-        previous = -1
-        for task in range(worker * tasks // threads, (worker + 1) * tasks // threads):
-            tree, block = task // blocks, task % blocks
-            table = neighbors[tree]
-            if tree != previous:
-                previous = tree
-                for node in range(nodes - 1):
-                    exponent = -RATE * lengths[tree, node]
-                    stay[node] = math.exp(exponent)
-                    change[node] = -0.25 * math.expm1(exponent)
-            rescaled = _climb(table, change, stay, tips[block], message, total, steps, scaled, small, factor)
-            left, right = table[nodes - 1, 1], table[nodes - 1, 2]
-            first, second, third = at(message, 0), at(message, left * ROW), at(message, right * ROW)
-            _root_sum(at(site, 0), first, second, third)
-            used = 0.0
-            for i in range(BLOCK):
-                likelihood = 0.25 * np.float64(site[i])
-                site_values[tree, block, i] = math.log(likelihood)
-                scale[i] = 0.0
-                if likelihood > 0.0:
-                    scale[i] = 0.25 * weights[block, i] / likelihood
-                    used += weights[block, i]
-            if rescaled:
-                for node in range(leaf_count, nodes - 1):
-                    if scaled[node]:
-                        for i in range(BLOCK):
-                            site_values[tree, block, i] -= steps[node, i] * log_factor
-            if gradients.shape[2] == 0:
-                continue
-            _root_outside(at(outside, 0), at(product, 0), at(total, 0), at(scale, 0), second, third)
-            _root_outside(
-                at(outside, left * ROW), at(product, left * BLOCK), at(total, left * BLOCK), at(scale, 0), first, third
-            )
-            _root_outside(
-                at(outside, right * ROW),
-                at(product, right * BLOCK),
-                at(total, right * BLOCK),
-                at(scale, 0),
-                first,
-                second,
-            )
-            _go_down(table, change, stay, message, total, outside, down, product, steps, scaled, factor)
+    change = np.empty(nodes, tips.dtype)
+    stay = np.empty(nodes, tips.dtype)
+    message = np.empty((nodes, ROW), tips.dtype)
+    total = np.ones((nodes, BLOCK), tips.dtype)  # stays one at the tips
+    outside = np.empty((nodes, ROW), tips.dtype)
+    down = np.empty(ROW, tips.dtype)
+    product = np.empty((nodes, BLOCK), tips.dtype)
+    site = np.empty(BLOCK, tips.dtype)
+    scale = np.empty(BLOCK, tips.dtype)
+    steps = np.zeros((nodes, BLOCK), np.int64)
+    scaled = np.zeros(nodes, np.int64)
+    previous = -1
+    for task in range(first_task, last_task):
+        tree, block = task // blocks, task % blocks
+        table = neighbors[tree]
+        if tree != previous:
+            previous = tree
             for node in range(nodes - 1):
-                gradients[tree, block, node] = -RATE * (used - 0.25 * _sum_block(at(product, node * BLOCK)))
+                exponent = -RATE * lengths[tree, node]
+                stay[node] = math.exp(exponent)
+                change[node] = -0.25 * math.expm1(exponent)
+        rescaled = _climb(table, change, stay, tips[block], message, total, steps, scaled, small, factor)
+        left, right = table[nodes - 1, 1], table[nodes - 1, 2]
+        first, second, third = at(message, 0), at(message, left * ROW), at(message, right * ROW)
+        _root_sum(at(site, 0), first, second, third)
+        used = 0.0
+        for i in range(BLOCK):
+            likelihood = 0.25 * np.float64(site[i])
+            site_values[tree, block, i] = math.log(likelihood)
+            scale[i] = 0.0
+            if likelihood > 0.0:
+                scale[i] = 0.25 * weights[block, i] / likelihood
+                used += weights[block, i]
+        if rescaled:
+            for node in range(leaf_count, nodes - 1):
+                if scaled[node]:
+                    for i in range(BLOCK):
+                        site_values[tree, block, i] -= steps[node, i] * log_factor
+        if gradients.shape[2] == 0:
+            continue
+        _root_outside(at(outside, 0), at(product, 0), at(total, 0), at(scale, 0), second, third)
+        _root_outside(
+            at(outside, left * ROW), at(product, left * BLOCK), at(total, left * BLOCK), at(scale, 0), first, third
+        )
+        _root_outside(
+            at(outside, right * ROW),
+            at(product, right * BLOCK),
+            at(total, right * BLOCK),
+            at(scale, 0),
+            first,
+            second,
+        )
+        _go_down(table, change, stay, message, total, outside, down, product, steps, scaled, factor)
+        for node in range(nodes - 1):
+            gradients[tree, block, node] = -RATE * (used - 0.25 * _sum_block(at(product, node * BLOCK)))

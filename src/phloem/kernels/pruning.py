@@ -11,11 +11,10 @@ jukes_cantor.py; here a tip's partials are 0 and 1.
 
 import math
 
-import numba
 import numpy as np
 
 from phloem.kernels.arrays import FloatArray, IntArray
-from phloem.kernels.jit import parallel_kernel, vector_kernel
+from phloem.kernels.jit import vector_kernel
 from phloem.kernels.jukes_cantor import BLOCK, FOURTH, ROW, SECOND, THIRD
 from phloem.kernels.pointers import at
 
@@ -181,8 +180,10 @@ def _start_down(first, second, third, scale, frequencies, outside_first, outside
     return derivatives
 
 
-@parallel_kernel
+@vector_kernel
 def evaluate_chunks(
+    first_task: int,
+    last_task: int,
     neighbors: IntArray,
     matrices: FloatArray,
     frequencies: FloatArray,
@@ -193,7 +194,6 @@ def evaluate_chunks(
     weights: FloatArray,
     rescaling: FloatArray,
     blocks_per_chunk: int,
-    threads: int,
     site_values: FloatArray,
     matrix_derivatives: FloatArray,
     frequency_derivatives: FloatArray,
@@ -204,98 +204,97 @@ def evaluate_chunks(
 
     matrices (trees, 2n-3, categories, 4, 4), invariant (4,) the proportion of invariant sites times the
     frequencies, constant (blocks, 4, BLOCK) 1 where all tips may have the state. Derivatives have shapes
-    (trees, chunks, …) and start at zero; none are computed where matrix_derivatives has no chunks. Chunks
-    are as large as the caller says, whatever the number of threads, so that sums have one order.
+    (trees, chunks, …) and start at zero; none are computed where matrix_derivatives has no chunks. Task
+    tree · chunks + chunk has places of its own: calls for different tasks can run at once. Chunks are as
+    large as the caller says, whatever the number of threads, so that sums have one order.
     """
-    trees, nodes, _ = neighbors.shape
+    nodes = neighbors.shape[1]
     blocks, categories = len(tips), len(category_weights)
     leaf_count = nodes // 2 + 1
     chunks = (blocks + blocks_per_chunk - 1) // blocks_per_chunk
-    tasks = trees * chunks
     small, factor = rescaling[0], rescaling[1]
     log_factor = math.log(factor)
-    for worker in numba.prange(threads):
-        partial = np.empty((categories, nodes, ROW), tips.dtype)
-        message = np.empty((categories, nodes, ROW), tips.dtype)
-        outside = np.empty((nodes, ROW), tips.dtype)
-        down = np.empty(ROW, tips.dtype)
-        steps = np.zeros((categories, nodes, BLOCK), np.int64)
-        scaled = np.zeros((categories, nodes), np.int64)
-        powers = np.empty((categories, BLOCK), np.int64)
-        relative = np.empty((categories, BLOCK))
-        shares = np.empty((categories, BLOCK))
-        unchanging = np.empty(BLOCK)
-        likelihood = np.empty(BLOCK)
-        site_scale = np.empty(BLOCK)
-        for task in range(worker * tasks // threads, (worker + 1) * tasks // threads):
-            tree, chunk = task // chunks, task % chunks
-            table = neighbors[tree]
-            left, right = table[nodes - 1, 1], table[nodes - 1, 2]
-            for block in range(chunk * blocks_per_chunk, min((chunk + 1) * blocks_per_chunk, blocks)):
-                powers[:] = 0
-                for category in range(categories):
-                    _climb(
-                        table,
-                        matrices[tree],
-                        category,
-                        tips[block],
-                        partial[category],
-                        message[category],
-                        steps[category],
-                        scaled[category],
-                        small,
-                        factor,
-                    )
-                    for node in range(leaf_count, nodes - 1):
-                        if scaled[category, node]:
-                            powers[category] += steps[category, node]
-                unchanging[:] = 0.0
-                for state in range(4):
-                    unchanging += invariant[state] * constant[block, state]
-                _site_likelihoods(
-                    message,
-                    left,
-                    right,
-                    frequencies,
-                    category_weights,
-                    unchanging,
-                    powers,
+    partial = np.empty((categories, nodes, ROW), tips.dtype)
+    message = np.empty((categories, nodes, ROW), tips.dtype)
+    outside = np.empty((nodes, ROW), tips.dtype)
+    down = np.empty(ROW, tips.dtype)
+    steps = np.zeros((categories, nodes, BLOCK), np.int64)
+    scaled = np.zeros((categories, nodes), np.int64)
+    powers = np.empty((categories, BLOCK), np.int64)
+    relative = np.empty((categories, BLOCK))
+    shares = np.empty((categories, BLOCK))
+    unchanging = np.empty(BLOCK)
+    likelihood = np.empty(BLOCK)
+    site_scale = np.empty(BLOCK)
+    for task in range(first_task, last_task):
+        tree, chunk = task // chunks, task % chunks
+        table = neighbors[tree]
+        left, right = table[nodes - 1, 1], table[nodes - 1, 2]
+        for block in range(chunk * blocks_per_chunk, min((chunk + 1) * blocks_per_chunk, blocks)):
+            powers[:] = 0
+            for category in range(categories):
+                _climb(
+                    table,
+                    matrices[tree],
+                    category,
+                    tips[block],
+                    partial[category],
+                    message[category],
+                    steps[category],
+                    scaled[category],
+                    small,
                     factor,
-                    relative,
-                    shares,
-                    likelihood,
                 )
-                for i in range(BLOCK):
-                    site_values[tree, block, i] = math.log(likelihood[i]) - powers[0, i] * log_factor
-                    site_scale[i] = weights[block, i] / likelihood[i] if likelihood[i] > 0 else 0.0
-                if matrix_derivatives.shape[1] == 0:
-                    continue
-                for state in range(4):
-                    if invariant[state] > 0:
-                        invariant_derivatives[tree, chunk, state] += (site_scale * constant[block, state]).sum()
-                for category in range(categories):
-                    weight_derivatives[tree, chunk, category] += (site_scale * shares[category]).sum()
-                    frequency_derivatives[tree, chunk] += _start_down(
-                        message[category, 0],
-                        message[category, left],
-                        message[category, right],
-                        site_scale * relative[category] * category_weights[category],
-                        frequencies,
-                        outside[0],
-                        outside[left],
-                        outside[right],
-                    )
-                    _go_down(
-                        table,
-                        matrices[tree],
-                        category,
-                        tips[block],
-                        partial[category],
-                        message[category],
-                        outside,
-                        down,
-                        steps[category],
-                        scaled[category],
-                        factor,
-                        matrix_derivatives[tree, chunk],
-                    )
+                for node in range(leaf_count, nodes - 1):
+                    if scaled[category, node]:
+                        powers[category] += steps[category, node]
+            unchanging[:] = 0.0
+            for state in range(4):
+                unchanging += invariant[state] * constant[block, state]
+            _site_likelihoods(
+                message,
+                left,
+                right,
+                frequencies,
+                category_weights,
+                unchanging,
+                powers,
+                factor,
+                relative,
+                shares,
+                likelihood,
+            )
+            for i in range(BLOCK):
+                site_values[tree, block, i] = math.log(likelihood[i]) - powers[0, i] * log_factor
+                site_scale[i] = weights[block, i] / likelihood[i] if likelihood[i] > 0 else 0.0
+            if matrix_derivatives.shape[1] == 0:
+                continue
+            for state in range(4):
+                if invariant[state] > 0:
+                    invariant_derivatives[tree, chunk, state] += (site_scale * constant[block, state]).sum()
+            for category in range(categories):
+                weight_derivatives[tree, chunk, category] += (site_scale * shares[category]).sum()
+                frequency_derivatives[tree, chunk] += _start_down(
+                    message[category, 0],
+                    message[category, left],
+                    message[category, right],
+                    site_scale * relative[category] * category_weights[category],
+                    frequencies,
+                    outside[0],
+                    outside[left],
+                    outside[right],
+                )
+                _go_down(
+                    table,
+                    matrices[tree],
+                    category,
+                    tips[block],
+                    partial[category],
+                    message[category],
+                    outside,
+                    down,
+                    steps[category],
+                    scaled[category],
+                    factor,
+                    matrix_derivatives[tree, chunk],
+                )

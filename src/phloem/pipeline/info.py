@@ -1,6 +1,5 @@
 """What phloem runs on: versions, threads, compiled kernels, external programs."""
 
-import os
 import platform
 import re
 import shutil
@@ -8,11 +7,12 @@ import subprocess
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-import numba
+import torch
 
 from phloem.kernels.jit import cache_directory
+from phloem.target.threads import available_threads
 
-PACKAGES = ("phloem", "numpy", "numba", "llvmlite", "typer", "rich")
+PACKAGES = ("phloem", "numpy", "scipy", "torch", "numba", "llvmlite", "biopython", "typer", "rich")
 
 
 class Program(NamedTuple):
@@ -35,15 +35,10 @@ def describe() -> dict[str, Any]:
     return {
         "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
         "system": platform.platform(),
-        "threads": {"available": _available_cores(), "numba": numba.get_num_threads()},
+        "threads": {"available": available_threads(), "torch": torch.get_num_threads()},
         "kernels": _kernels(),
         "programs": [_find(program) for program in PROGRAMS],
     }
-
-
-def _available_cores() -> int:
-    """Cores that this process may use, which a container or a batch system can limit."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _kernels() -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Log-likelihoods of trees with branch lengths, differentiable in the lengths and in the model's parameters."""
 
-import os
 from typing import Any
 
 import numpy as np
@@ -9,9 +8,11 @@ from torch import Tensor
 
 from phloem.data.patterns import SitePatterns, merge_relabelled
 from phloem.errors import BadArgument
-from phloem.kernels import jukes_cantor, pruning
 from phloem.kernels.arrays import FloatArray
+from phloem.kernels.jukes_cantor import evaluate_blocks
+from phloem.kernels.pruning import evaluate_chunks
 from phloem.target.substitution import SubstitutionModel, jc69
+from phloem.target.threads import available_threads, share_tasks
 from phloem.target.tip_tables import Precision, TipTable, build_table
 from phloem.trees.topology import TopologyBatch
 
@@ -93,16 +94,16 @@ class _JukesCantor(torch.autograd.Function):
         trees, blocks = len(topologies), len(table.tips)
         values = np.empty((trees, *table.weights.shape))
         gradients = np.empty((trees, blocks, topologies.branch_count if ctx.needs_input_grad[0] else 0))
-        jukes_cantor.evaluate_blocks(
+        arguments = (
             topologies.neighbors,
             np.ascontiguousarray(lengths.detach().numpy(), np.float64),
             table.tips,
             table.weights,
             table.rescaling,
-            threads,
             values,
             gradients,
         )
+        share_tasks(trees * blocks, threads, lambda first, last: evaluate_blocks(first, last, *arguments))
         of_patterns = _flatten(values, table)
         ctx.gradients = torch.from_numpy(gradients.sum(axis=1))
         return torch.from_numpy(_weighted_sum(of_patterns, table)), torch.from_numpy(of_patterns)
@@ -128,12 +129,12 @@ class _Pruning(torch.autograd.Function):
         threads: int,
     ) -> tuple[Tensor, Tensor]:
         trees, branches, categories = matrices.shape[:3]
-        chunks = -(-len(table.tips) // BLOCKS_PER_CHUNK) if any(ctx.needs_input_grad) else 0
+        chunks = -(-len(table.tips) // BLOCKS_PER_CHUNK)
         values = np.empty((trees, *table.weights.shape))
-        derivatives = [
-            np.zeros((trees, chunks, *shape)) for shape in ((branches, categories, 4, 4), (4,), (categories,), (4,))
-        ]
-        pruning.evaluate_chunks(
+        kept = chunks if any(ctx.needs_input_grad) else 0
+        shapes = ((branches, categories, 4, 4), (4,), (categories,), (4,))
+        derivatives = [np.zeros((trees, kept, *shape)) for shape in shapes]
+        arguments: tuple[Any, ...] = (
             topologies.neighbors,
             np.ascontiguousarray(matrices.detach().numpy(), table.tips.dtype),
             frequencies.detach().numpy(),
@@ -144,10 +145,10 @@ class _Pruning(torch.autograd.Function):
             table.weights,
             table.rescaling,
             BLOCKS_PER_CHUNK,
-            threads,
             values,
             *derivatives,
         )
+        share_tasks(trees * chunks, threads, lambda first, last: evaluate_chunks(first, last, *arguments))
         of_patterns = _flatten(values, table)
         ctx.derivatives = [torch.from_numpy(derivative.sum(axis=1)) for derivative in derivatives]
         return torch.from_numpy(_weighted_sum(of_patterns, table)), torch.from_numpy(of_patterns)
@@ -167,11 +168,6 @@ def _flatten(values: FloatArray, table: TipTable) -> FloatArray:
 def _weighted_sum(of_patterns: FloatArray, table: TipTable) -> FloatArray:
     total: FloatArray = (of_patterns * table.weights.ravel()[: table.pattern_count]).sum(axis=1)
     return total
-
-
-def available_threads() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def check_branch_lengths(topologies: TopologyBatch, branch_lengths: Tensor, taxon_count: int) -> None:

@@ -1,0 +1,31 @@
+"""Work shared between threads: kernels release Python's lock, so ordinary threads are enough.
+
+numba's own parallel loops are not used: their pool would share the cores with torch's, and a region must wait
+for its slowest thread even where one thread is asked for.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+
+
+def available_threads() -> int:
+    """Cores that this process may use, which a container or a batch system can limit."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(available_threads(), thread_name_prefix="phloem")
+
+
+def share_tasks(tasks: int, threads: int, work: Callable[[int, int], None]) -> None:
+    """Call work(first, last) for equal shares of tasks 0..tasks-1, one share a thread, and wait for all of them."""
+    shares = min(threads, tasks)
+    bounds = [share * tasks // shares for share in range(shares + 1)] if shares else [0, 0]
+    waiting = [_pool().submit(work, first, last) for first, last in pairwise(bounds[1:])]
+    work(bounds[0], bounds[1])
+    for share in waiting:
+        share.result()
