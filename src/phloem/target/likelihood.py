@@ -166,7 +166,7 @@ def _flatten(values: FloatArray, table: TipTable) -> FloatArray:
 
 
 def _weighted_sum(of_patterns: FloatArray, table: TipTable) -> FloatArray:
-    total: FloatArray = (of_patterns * table.weights.ravel()[: table.pattern_count]).sum(axis=1)
+    total: FloatArray = of_patterns @ table.weights.ravel()[: table.pattern_count]
     return total
 
 
@@ -177,9 +177,11 @@ def check_branch_lengths(topologies: TopologyBatch, branch_lengths: Tensor, taxo
     expected = (len(topologies), topologies.branch_count)
     if tuple(branch_lengths.shape) != expected:
         raise BadArgument(f"branch lengths of shape {tuple(branch_lengths.shape)}: {expected} is needed.")
-    if not bool(((branch_lengths >= 0) & torch.isfinite(branch_lengths)).all()):
-        tree, branch = torch.nonzero(~((branch_lengths >= 0) & torch.isfinite(branch_lengths)))[0].tolist()
+    lengths = branch_lengths.detach().numpy()
+    good = (lengths >= 0) & (lengths < np.inf)
+    if not good.all():
+        tree, branch = np.argwhere(~good)[0]
         raise BadArgument(
-            f"tree {tree + 1}, branch {branch}: length {float(branch_lengths[tree, branch]):g}. "
+            f"tree {tree + 1}, branch {branch}: length {lengths[tree, branch]:g}. "
             "Lengths must be finite and not negative."
         )
