@@ -79,18 +79,13 @@ def _root_sum(site, first, second, third):
 
 
 @vector_kernel
-def _root_outside(outside, product, total, scale, second, third):
-    """O = scale · second · third of a child of the root, and S · sum O, which its gradient needs."""
+def _weigh(down, scale, message):
+    """D at the root, as one of its children sees it past another: scale · that one's message."""
     for i in range(BLOCK):
-        o0 = scale[i] * second[i] * third[i]
-        o1 = scale[i] * second[SECOND + i] * third[SECOND + i]
-        o2 = scale[i] * second[THIRD + i] * third[THIRD + i]
-        o3 = scale[i] * second[FOURTH + i] * third[FOURTH + i]
-        outside[i] = o0
-        outside[SECOND + i] = o1
-        outside[THIRD + i] = o2
-        outside[FOURTH + i] = o3
-        product[i] = total[i] * ((o0 + o1) + (o2 + o3))
+        down[i] = scale[i] * message[i]
+        down[SECOND + i] = scale[i] * message[SECOND + i]
+        down[THIRD + i] = scale[i] * message[THIRD + i]
+        down[FOURTH + i] = scale[i] * message[FOURTH + i]
 
 
 @vector_kernel
@@ -110,7 +105,7 @@ def _descend(down, change, stay, outside):
 
 @vector_kernel
 def _child_outside(outside, product, total, down, sibling):
-    """O = D · sibling's message of an interior child, and S · sum O."""
+    """O = D · sibling's message, and S · sum O, which the gradient needs."""
     for i in range(BLOCK):
         o0 = down[i] * sibling[i]
         o1 = down[SECOND + i] * sibling[SECOND + i]
@@ -260,18 +255,12 @@ def evaluate_blocks(
                         site_values[tree, block, i] -= steps[node, i] * log_factor
         if gradients.shape[2] == 0:
             continue
-        _root_outside(at(outside, 0), at(product, 0), at(total, 0), at(scale, 0), second, third)
-        _root_outside(
-            at(outside, left * ROW), at(product, left * BLOCK), at(total, left * BLOCK), at(scale, 0), first, third
-        )
-        _root_outside(
-            at(outside, right * ROW),
-            at(product, right * BLOCK),
-            at(total, right * BLOCK),
-            at(scale, 0),
-            first,
-            second,
-        )
+        shared = at(down, 0)
+        _weigh(shared, at(scale, 0), second)
+        _child_outside(at(outside, 0), at(product, 0), at(total, 0), shared, third)
+        _weigh(shared, at(scale, 0), first)
+        _child_outside(at(outside, left * ROW), at(product, left * BLOCK), at(total, left * BLOCK), shared, third)
+        _child_outside(at(outside, right * ROW), at(product, right * BLOCK), at(total, right * BLOCK), shared, second)
         _go_down(table, change, stay, message, total, outside, down, product, steps, scaled, factor)
         for node in range(nodes - 1):
             gradients[tree, block, node] = -RATE * (used - 0.25 * _sum_block(at(product, node * BLOCK)))
