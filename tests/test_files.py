@@ -82,3 +82,19 @@ def test_permissions_are_those_of_any_new_file(tmp_path):
     finally:
         os.umask(previous)
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o640
+
+
+def test_the_content_is_on_the_disk_before_the_name_is(tmp_path, monkeypatch):
+    seen: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: seen.append(os.fstat(handle).st_size))
+    with atomic_write(tmp_path / "out") as stream:
+        stream.write(b"abc")
+        # Beside the file that it will be, so that taking the name is one step; hidden until then.
+        assert [path.name[:5] for path in tmp_path.iterdir()] == [".out."]
+    assert seen == [3]
+
+
+def test_a_name_as_long_as_the_system_allows(tmp_path):
+    with atomic_write(tmp_path / ("x" * 250)):
+        pass
+    assert (tmp_path / ("x" * 250)).exists()

@@ -39,3 +39,7 @@ def test_steps_do_not_overlap():
 def test_keys_outside_their_range_are_refused(key):
     with pytest.raises(BadArgument, match="random stream"):
         RandomStream(*key)
+
+
+def test_seed_and_purpose_do_not_run_together():
+    assert first(RandomStream(1, "1x")) != first(RandomStream(11, "x"))

@@ -300,3 +300,67 @@ def test_no_place_for_compiled_code_is_no_obstacle():
 def test_help_does_not_wait_for_numba():
     script = "import sys; from phloem.cli.main import run; run(['--help']); sys.exit('numba' in sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, env=dict(os.environ))
+
+
+def test_files_of_different_taxon_order_are_pooled_in_the_first_ones(capsys):
+    Path("a.nwk").write_text("(A,B,(C,D));")
+    text = "#NEXUS begin taxa; taxlabels D B C A; end; begin trees; tree a=(A,(B,C),D); tree b = (A,B,C,D); end;"
+    Path("b.nex").write_text(text)
+    assert run(["embed", "a.nwk", "b.nex", "-o", "f.npz"]) == 0
+    assert np.load("f.npz")["parent_1"].tolist() == [5, 4, 4, 5, 5, -1]
+
+
+def test_random_tips_for_polytomies_come_from_the_seed(capsys):
+    Path("star.nwk").write_text("(A,B,C,D);")
+    assert run(["embed", "star.nwk", "--dimension", "2", "--seed", "5", "-o", "f.npz"]) == 0
+    assert capsys.readouterr().out == "1 tree of any degrees on 4 taxa, 2 channels a node: f.npz\n"
+    tips = phloem.random_tips(4, 2, stream=phloem.RandomStream(5, "tip features"))
+    np.testing.assert_array_equal(np.load("f.npz")["features_0"][:4], tips)
+
+
+def test_the_program_returns_its_exit_code():
+    done = subprocess.run([program(), "embed", "none", "-o", "f.npz"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("phloem: none: no such file")
+
+
+def test_a_reader_that_is_gone_is_no_error_message():
+    subprocess.run([program(), "embed", "primates", "-o", "p.npz"], check=True, capture_output=True)
+    reading_end, writing_end = os.pipe()
+    os.close(reading_end)
+    buffered = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    command = [program(), "recover", "p.npz"]
+    done = subprocess.run(command, stdout=writing_end, stderr=subprocess.PIPE, text=True, env=buffered)
+    os.close(writing_end)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_too_little_memory_is_one_line(capsys, monkeypatch):
+    def exhaust(*_args, **_options):
+        raise MemoryError
+
+    monkeypatch.setattr("phloem.pipeline.embed.embed", exhaust)
+    assert run(["embed", "primates", "--out", "f.npz"]) == 1
+    assert "not enough memory" in complaint(capsys)
+
+
+def test_an_odd_file_name_stays_one_printable_line(capsys):
+    assert run(["embed", "no\nsuch\x1b[31m", "-o", "f.npz"]) == 2
+    assert complaint(capsys).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("scripts", "index", "version"),
+    [
+        ({"iqtree": "#!/bin/sh\necho 1.6", "iqtree3": "#!/bin/sh\necho 3.0"}, 0, "3.0"),
+        ({"mb": "#!/bin/sh\necho v3.2.7 >&2"}, 1, "3.2.7"),
+        ({"mb": "#!/no/such/shell\n"}, 1, None),
+    ],
+)
+def test_info_asks_the_program_it_prefers(tmp_path, monkeypatch, capsys, scripts, index, version):
+    for name, script in scripts.items():
+        (tmp_path / name).write_text(script)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert run(["info", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["programs"][index]["version"] == version

@@ -124,3 +124,30 @@ def test_damaged_files_are_refused(tmp_path, sample):
         damaged.writestr("features.npy", b"")
     with pytest.raises(FileProblem, match="array `taxa` cannot be read"):
         read_all(path)
+
+
+def test_arrays_of_single_trees_are_what_they_were(tmp_path):
+    star = Tree(np.array([4, 4, 4, 4, -1], np.int32), 4)
+    archive.write_separately(tmp_path / "f.npz", WeightedTrees(tuple("ABCD"), (star,), np.array([3.0])), tree_features)
+    arrays = np.load(tmp_path / "f.npz")
+    assert arrays["parent_0"].tolist() == [4, 4, 4, 4, -1]
+    assert arrays["weights"].tolist() == [3]
+
+
+def test_a_tree_larger_than_a_chunk_is_written(tmp_path, sample, monkeypatch):
+    monkeypatch.setattr(archive, "CHUNK_BYTES", 1)
+    archive.write_stacked(tmp_path / "f.npz", sample, dirichlet_features, 9)
+    np.testing.assert_array_equal(np.load(tmp_path / "f.npz")["features"], dirichlet_features(sample.topologies))
+
+
+@pytest.mark.parametrize("taxa", [np.arange(3), np.array([["A", "B"]])])
+def test_taxa_must_be_a_list_of_names(tmp_path, taxa):
+    np.savez(tmp_path / "f.npz", taxa=taxa, features=np.ones((1, 4, 3)))
+    with pytest.raises(FeatureMismatch, match="distinct names"):
+        read_all(tmp_path / "f.npz")
+
+
+def test_pickled_features_are_never_loaded(tmp_path):
+    np.savez(tmp_path / "f.npz", taxa=np.array(["A", "B", "C"]), features_0=np.array([{}, 1, 2, 3], object))
+    with pytest.raises(FileProblem, match="features_0"):
+        read_all(tmp_path / "f.npz")

@@ -171,3 +171,12 @@ def test_bad_arguments_are_refused():
         tree_features(tree, out=np.empty((4, 4)))
     with pytest.raises(BadArgument, match="dimension 0"):
         random_tips(3, 0, stream=RandomStream(0, "x"))
+
+
+def test_outputs_and_tips_of_the_wrong_kind_are_refused():
+    tree = as_tree((0, 1, 2))
+    for out in (np.empty((4, 3), np.float32), np.empty((3, 4)).T):
+        with pytest.raises(BadArgument, match="contiguous float64"):
+            tree_features(tree, out=out)
+    with pytest.raises(BadArgument, match="one row a leaf"):
+        tree_features(tree, np.ones(3))

@@ -214,3 +214,30 @@ def test_a_stars_centre_that_stands_twice_is_refused():
     rows = np.vstack([np.eye(4), np.full((2, 4), 0.25)])
     with pytest.raises(FeatureMismatch, match="fit no tree"):
         recover_tree(rows, 4)
+
+
+@pytest.mark.parametrize(
+    ("interior", "taxa"),
+    [
+        (np.repeat(np.eye(2), 3, axis=1) / 3, 6),  # two stars that do not touch
+        ([[1 / 3, 1 / 3, 1 / 3, 0]], 4),  # a tip that no node knows
+        ([[0.5, 0.25, 0.25]], 3),  # one node that is not the mean
+    ],
+)
+def test_rows_that_are_nearly_a_tree_are_refused(interior, taxa):
+    with pytest.raises(FeatureMismatch, match="fit no tree"):
+        recover_tree(np.vstack([np.eye(taxa), interior]), taxa)
+
+
+@pytest.mark.parametrize(("precision", "error"), [(np.float64, 5e-9), (np.float32, 1e-3)])
+def test_errors_just_above_the_tolerance_are_refused(precision, error):
+    rows = dirichlet_features(all_topologies(5))[0].astype(precision)
+    rows[6, 3] += error
+    with pytest.raises(FeatureMismatch, match="fit no tree"):
+        recover_tree(rows, 5)
+
+
+def test_tips_of_any_size_will_do():
+    tree = Tree(all_topologies(5).parent[7], 5)
+    tips = 1e9 * np.random.default_rng(0).normal(size=(5, 8))
+    assert recover_tree(tree_features(tree, tips), 5).parent.tolist() == tree.parent.tolist()

@@ -60,3 +60,10 @@ def test_reading_stops_after_the_number():
 def test_the_buffer_end_is_respected():
     buffer = np.frombuffer(b"123456", np.uint8)
     assert parse_decimal(buffer, 1, 3) == (23.0, 3)
+
+
+def test_digits_beyond_a_doubles_precision_and_absurd_exponents():
+    assert parse("0." + "1234567890" * 3)[0] == float("0." + "1234567890" * 3)
+    assert parse("1e" + "9" * 40)[0] == math.inf
+    assert parse("1e-18446744073709551616")[0] == 0
+    assert parse("0e999")[0] == 0

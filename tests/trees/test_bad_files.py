@@ -64,6 +64,7 @@ BAD_FILES = {
         NEXUS + "tree a (A,B,(C,D)); end;",
         "tree 1, line 3, column 19: this statement has no '='",
     ),
+    "NEXUS negative weight": (NEXUS + "tree a [&W -1] = (A,B,C); end;", "tree 1, line 3, column 8: the weight must"),
     "NEXUS without a tree": (NEXUS + "tree a = ; end;", "tree 1, line 3, column 10: there is no tree"),
     "NEXUS unknown label": (
         NEXUS + "translate 1 A, 2 B, 3 C;\ntree a = (1,2,4); end;",

@@ -79,3 +79,12 @@ def test_bad_requests_say_what_to_do():
         random_topologies(5, -1, stream=RandomStream(0, "x"))
     with pytest.raises(BadArgument, match="It must not be negative"):
         RandomStream(-1, "x")
+
+
+def test_no_trees_and_too_few_taxa(monkeypatch):
+    assert random_topologies(5, 0, stream=RandomStream(0, "x")).parent.shape == (0, 8)
+    for ask in (lambda: random_topologies(2, 1, stream=RandomStream(0, "x")), lambda: topology_count(2)):
+        with pytest.raises(BadArgument, match="at least 3"):
+            ask()
+    monkeypatch.setattr("phloem.trees.generation.LARGEST_ENUMERATION", 5)
+    assert len(all_topologies(5)) == 15

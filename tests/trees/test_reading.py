@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phloem.errors import BadArgument, NotBinary, TaxonMismatch, TreeFormatError
+from phloem.errors import BadArgument, NotBinary, PhloemError, TaxonMismatch, TreeFormatError
 from phloem.trees.reading import parse_newick, read_any_trees, read_trees
 from phloem.trees.sample import TreeSample, count_burnin, pool
 from phloem.trees.splits import nontrivial_splits
@@ -341,3 +341,61 @@ def test_the_ten_ds1_posteriors_have_2784_topologies_and_the_best_has_probabilit
     assert round(merged.weights.max(), 3) == 0.278
     shares = np.sort(merged.weights)[::-1]
     assert np.searchsorted(np.cumsum(shares), 0.95) + 1 == 42
+
+
+def test_blanks_and_comments_may_stand_anywhere():
+    sample = parse_newick("(A[a [nested] one]:1[&&NHX:S=x] ,\fB:2 ,\v(C:3 ,D:4 )x :5 );")
+    assert sample.branch_lengths is not None
+    assert sample.branch_lengths.tolist() == [[1, 2, 3, 4, 5]]
+    assert parse_newick("([x]'a;b',B,C);").taxa == ("B", "C", "a;b")
+
+
+def test_what_looks_like_a_weight_and_is_none():
+    assert parse_newick("[&width=3](A,B,C);[&W_x](A,B,C);[p = -3](A,B,C);").weights.tolist() == [1, 1, 1]
+    assert parse_newick("[&W 0.25][p = 0.2](A,B,C);[p = 0.2][p = 0.3](A,B,C);").weights.tolist() == [0.25, 0.2]
+
+
+def nexus(tmp_path, text):
+    return read_trees(write(tmp_path, "#NEXUS " + text))
+
+
+def test_only_the_word_tree_makes_a_tree(tmp_path):
+    assert len(nexus(tmp_path, "begin trees; treeset s = 1-2; tree a = (A,B,C); end;")) == 1
+    assert len(nexus(tmp_path, "begin trees; tree[1] a = (A,B,C); tree'b' = (A,B,C); end;")) == 2
+    assert len(nexus(tmp_path, "begin trees; tree a = (A,B,C); end; tree b = (A,B,C);")) == 1
+
+
+def test_names_outrank_numbers_and_tables_outside_trees_do_not_count(tmp_path):
+    sample = nexus(tmp_path, "begin taxa; taxlabels 2 1 3 4; end; begin trees; tree a = (2,3,(1,4)); end;")
+    assert sample.taxa == ("2", "1", "3", "4")
+    assert sample.topologies.parent.tolist() == [[5, 4, 5, 4, 5, -1]]
+    text = "begin data; translate 1 X, 2 Y, 3 Z; end; begin trees; tree a = (A,B,C); end;"
+    assert nexus(tmp_path, text).taxa == ("A", "B", "C")
+
+
+def test_comments_in_tables_may_nest(tmp_path):
+    text = "begin trees; translate 1 A [x [y, z] z], 2 'B [b]', 3 C; tree a=(1,2,3); end;"
+    assert nexus(tmp_path, text).taxa == ("A", "B [b]", "C")
+
+
+def test_a_translated_taxon_that_the_first_tree_lacks_is_refused_later(tmp_path):
+    text = "begin trees; translate 1 A,2 B,3 C,4 D,5 E; tree a=(1,2,(3,4)); tree b=(1,2,(3,5)); end;"
+    with pytest.raises(TaxonMismatch, match="'E' is not in tree 1"):
+        nexus(tmp_path, text)
+
+
+def test_weights_follow_their_trees(tmp_path):
+    path = write(tmp_path, "[&W 1](A,B,(C,D));[&W 3](A,B,C,D);[&W 2](A,B,(C,D));")
+    assert read_any_trees(path).weights.tolist() == [1, 3, 2]
+    assert read_any_trees(path, burnin=1).weights.tolist() == [3, 2]
+
+
+@pytest.mark.parametrize("bad", ["(A,B,C,D);", "(A,B,(C,D);", "(A,B);"])
+def test_the_first_tree_after_the_burnin_keeps_its_number_in_errors(tmp_path, bad):
+    with pytest.raises(PhloemError, match="tree 2, line 1, column"):
+        read_trees(write(tmp_path, "(A,B,(C,D));" + bad), burnin=1)
+
+
+def test_many_missing_taxa_are_counted():
+    with pytest.raises(TaxonMismatch, match="lacks 'D', 'E', 'F', 'G', 'H' and 2 more"):
+        parse_newick("(A,B,C);", taxa=list("ABCDEFGHIJ"))

@@ -76,6 +76,7 @@ def test_weights_of_zero_cannot_be_normalised():
         ("ABCD", [1.0] * 2, None, "one finite weight"),
         ("ABCD", [1.0, -1.0, 1.0], None, "not negative"),
         ("ABCD", [1.0, np.nan, 1.0], None, "one finite weight"),
+        ("ABCD", [1.0, np.inf, 1.0], None, "one finite weight"),
         ("ABCD", [1.0] * 3, np.ones((3, 6)), "do not fit"),
     ],
 )
@@ -119,8 +120,34 @@ def test_weighted_trees_that_do_not_hold_together_cannot_exist(taxa, weights):
 
 @pytest.mark.parametrize(
     ("parent", "leaves"),
-    [([3, 3, 3], 3), ([3, 3, 3, 3], 3), ([3, 3, 4, 4, -1], 4), ([9, 9, 9, -1], 3), ([4, 4, 3, 4, -1], 3)],
+    [
+        ([3, 3, 3], 3),
+        ([3, 3, 3, 3], 3),
+        ([3, 3, 4, 4, -1], 4),
+        ([9, 9, 9, -1], 3),
+        ([4, 4, 3, 4, -1], 3),
+        ([4, 4, 4, 4, 5, -1], 4),
+    ],
 )
 def test_a_tree_that_is_none_cannot_exist(parent, leaves):
     with pytest.raises(BadArgument, match="tree:"):
         Tree(np.array(parent, np.int32), leaves)
+
+
+def test_taxa_in_another_order_keep_their_branches():
+    sample = parse_newick("(A:1,B:2,(C:3,(D:4,E:5):6):7);")
+    moved = sample.with_taxa(list("BCAED"))
+    assert moved.branch_lengths is not None
+    assert moved.branch_lengths[0, :5].tolist() == [2, 3, 1, 5, 4]
+    back = moved.with_taxa(sample.taxa)
+    assert back.topologies.equal(sample.topologies).all()
+    np.testing.assert_array_equal(back.branch_lengths, sample.branch_lengths)
+
+
+def test_every_array_of_a_record_is_read_only():
+    sample = parse_newick("(A:1,B:1,C:1);")
+    assert sample.branch_lengths is not None
+    tree = Tree(np.array([3, 3, 3, -1], np.int32), 3)
+    arrays = (sample.weights, sample.branch_lengths, sample.topologies.parent, tree.parent)
+    assert not any(array.flags.writeable for array in arrays)
+    assert not WeightedTrees(("A", "B", "C"), (tree,), np.ones(1)).weights.flags.writeable

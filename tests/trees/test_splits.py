@@ -10,6 +10,7 @@ from dendropy.calculate import treecompare
 from hypothesis import given
 
 from phloem.errors import BadArgument
+from phloem.kernels import clades
 from phloem.random_streams import RandomStream
 from phloem.trees.distance import robinson_foulds
 from phloem.trees.generation import all_topologies, nni_neighbors, random_topologies
@@ -148,3 +149,14 @@ def test_split_frequencies_agree_with_dendropy(real_data):
         mask = namespace.taxa_bitmask(labels=taxa)
         normal = dendropy.Bipartition.normalize_bitmask(mask, namespace.all_taxa_bitmask())
         assert expected[normal] == pytest.approx(frequency, abs=1e-9)
+
+
+def test_hashes_with_equal_first_words_are_told_apart_by_the_second():
+    rows = np.array([[[5, 3], [5, 1], [2, 9], [5, 2]]], np.uint64)
+    assert clades.sort_rows(rows)[0].tolist() == [[2, 9], [5, 1], [5, 2], [5, 3]]
+    one, other = np.array([[5, 1], [5, 4]], np.uint64), np.array([[5, 2], [5, 4]], np.uint64)
+    assert clades.count_shared(one, other) == 1
+
+
+def test_64_taxa_fit_one_word():
+    assert split_bits(random_topologies(64, 1, stream=RandomStream(1, "x"))).shape == (1, 125, 1)

@@ -206,3 +206,13 @@ def test_nothing_is_left_behind_when_writing_fails(tmp_path, write, monkeypatch)
 def test_a_directory_that_does_not_exist(tmp_path):
     with pytest.raises(FileProblem, match="directory does not exist"):
         write_newick(some_sample(), tmp_path / "nowhere" / "trees.nwk")
+
+
+@pytest.mark.parametrize("sign", "()[]{},;:='")
+def test_signs_that_mean_something_are_quoted(sign):
+    assert quote_label(f"a{sign}b") == "'a" + sign.replace("'", "''") + "b'"
+
+
+def test_nexus_trees_are_marked_unrooted(tmp_path):
+    write_nexus(parse_newick("(A,B,C);"), tmp_path / "trees.nex")
+    assert "= [&U] " in (tmp_path / "trees.nex").read_text()

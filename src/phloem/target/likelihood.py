@@ -106,7 +106,7 @@ class _JukesCantor(torch.autograd.Function):
         share_tasks(trees * blocks, threads, lambda first, last: evaluate_blocks(first, last, *arguments))
         of_patterns = _flatten(values, table)
         ctx.gradients = torch.from_numpy(gradients.sum(axis=1))
-        return torch.from_numpy(_weighted_sum(of_patterns, table)), torch.from_numpy(of_patterns)
+        return _outputs(ctx, of_patterns, table)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
@@ -151,7 +151,7 @@ class _Pruning(torch.autograd.Function):
         share_tasks(trees * chunks, threads, lambda first, last: evaluate_chunks(first, last, *arguments))
         of_patterns = _flatten(values, table)
         ctx.derivatives = [torch.from_numpy(derivative.sum(axis=1)) for derivative in derivatives]
-        return torch.from_numpy(_weighted_sum(of_patterns, table)), torch.from_numpy(of_patterns)
+        return _outputs(ctx, of_patterns, table)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
@@ -160,14 +160,16 @@ class _Pruning(torch.autograd.Function):
         return gradient[:, None, None, None, None] * matrices, *summed, None, None, None, None
 
 
+def _outputs(ctx: Any, of_patterns: FloatArray, table: TipTable) -> tuple[Tensor, Tensor]:
+    """Sums over the patterns, which have gradients, and the patterns' values, which have none."""
+    values = torch.from_numpy(of_patterns)
+    ctx.mark_non_differentiable(values)
+    return torch.from_numpy(of_patterns @ table.weights.ravel()[: table.pattern_count]), values
+
+
 def _flatten(values: FloatArray, table: TipTable) -> FloatArray:
     """Blocks to patterns, with what normalising the tips took away."""
     return values.reshape(len(values), -1)[:, : table.pattern_count] + table.offsets
-
-
-def _weighted_sum(of_patterns: FloatArray, table: TipTable) -> FloatArray:
-    total: FloatArray = of_patterns @ table.weights.ravel()[: table.pattern_count]
-    return total
 
 
 def check_branch_lengths(topologies: TopologyBatch, branch_lengths: Tensor, taxon_count: int) -> None:
