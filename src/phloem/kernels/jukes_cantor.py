@@ -6,10 +6,10 @@ weight w, with respect to m. Then sum O·m = w, and because a + b/4 = 1/4 the gr
 
     d log L / dt = -4/3 · (w - S · sum(O) / 4)
 
-Patterns go through in blocks of `BLOCK`, laid out (node, state, pattern), so that a block's messages stay
-in cache and every loop is vector code. Tips are normalised (S = 1); what that takes from the likelihood
-is the caller's to add. Where a sum becomes small the pattern is multiplied by a power of two, node by node,
-so that no number of taxa underflows.
+Patterns go through in blocks of `BLOCK`, laid out (node, state, pattern), so that a block stays in cache and
+every loop is vector code. Messages are formed where they are used: a tip and an interior node look the same,
+a row of p and S. Where a sum becomes small the pattern is multiplied by a power of two, node by node, so that
+no number of taxa underflows.
 """
 
 import math
@@ -18,58 +18,64 @@ import numpy as np
 
 from phloem.kernels.arrays import FloatArray, IntArray
 from phloem.kernels.jit import vector_kernel
-from phloem.kernels.pointers import at
+from phloem.kernels.pointers import at, shift
 
 BLOCK = 32  # patterns
-ROW = 4 * BLOCK
 SECOND, THIRD, FOURTH = BLOCK, 2 * BLOCK, 3 * BLOCK
+STATES = 4 * BLOCK
+# A row: four states' numbers, then one more. Going up p and S; going down O and S · sum O. With both in one
+# row the compiler compares few addresses before it dares to run a loop as vector code.
+LAST = 4 * BLOCK
+ROW = 5 * BLOCK
 RATE = 4.0 / 3.0
 
 
 @vector_kernel
-def _tip_message(message, change, stay, tip):
-    """m = a + b·p, as a tip's partials sum to one."""
-    for place in range(ROW):
-        message[place] = change + stay * tip[place]
-
-
-@vector_kernel
-def _join(message, total, change, stay, left, right, small):
-    """p = left · right, S = sum of p, m = a·S + b·p; returns how many sums are below `small`."""
+def _join(row, left, left_change, left_stay, right, right_change, right_stay, small):
+    """p = the product of two messages, and S = sum of p; returns how many sums are below `small`."""
     tiny = 0
     for i in range(BLOCK):
-        p0 = left[i] * right[i]
-        p1 = left[SECOND + i] * right[SECOND + i]
-        p2 = left[THIRD + i] * right[THIRD + i]
-        p3 = left[FOURTH + i] * right[FOURTH + i]
+        left_base = left_change * left[LAST + i]
+        right_base = right_change * right[LAST + i]
+        p0 = (left_base + left_stay * left[i]) * (right_base + right_stay * right[i])
+        p1 = (left_base + left_stay * left[SECOND + i]) * (right_base + right_stay * right[SECOND + i])
+        p2 = (left_base + left_stay * left[THIRD + i]) * (right_base + right_stay * right[THIRD + i])
+        p3 = (left_base + left_stay * left[FOURTH + i]) * (right_base + right_stay * right[FOURTH + i])
         s = (p0 + p1) + (p2 + p3)
-        base = change * s
-        total[i] = s
-        message[i] = base + stay * p0
-        message[SECOND + i] = base + stay * p1
-        message[THIRD + i] = base + stay * p2
-        message[FOURTH + i] = base + stay * p3
+        row[i] = p0
+        row[SECOND + i] = p1
+        row[THIRD + i] = p2
+        row[FOURTH + i] = p3
+        row[LAST + i] = s
         tiny += s < small
     return tiny
 
 
 @vector_kernel
-def _rescale(message, total, steps, small, factor):
+def _rescale(row, steps, small, factor):
     """Multiply each pattern whose sum is small, but not zero, until it is not; count the steps."""
     for i in range(BLOCK):
         steps[i] = 0
-        while total[i] > 0 and total[i] < small:
-            total[i] *= factor
-            message[i] *= factor
-            message[SECOND + i] *= factor
-            message[THIRD + i] *= factor
-            message[FOURTH + i] *= factor
+        while row[LAST + i] > 0 and row[LAST + i] < small:
+            for part in range(5):
+                row[part * BLOCK + i] *= factor
             steps[i] += 1
 
 
 @vector_kernel
+def _message(message, row, change, stay):
+    """m = a·S + b·p."""
+    for i in range(BLOCK):
+        base = change * row[LAST + i]
+        message[i] = base + stay * row[i]
+        message[SECOND + i] = base + stay * row[SECOND + i]
+        message[THIRD + i] = base + stay * row[THIRD + i]
+        message[FOURTH + i] = base + stay * row[FOURTH + i]
+
+
+@vector_kernel
 def _root_sum(site, first, second, third):
-    """Four times the likelihood of each pattern."""
+    """Four times the likelihood of each pattern, from the messages of the root's children."""
     for i in range(BLOCK):
         p0 = first[i] * second[i] * third[i]
         p1 = first[SECOND + i] * second[SECOND + i] * third[SECOND + i]
@@ -104,27 +110,31 @@ def _descend(down, change, stay, outside):
 
 
 @vector_kernel
-def _child_outside(outside, product, total, down, sibling):
+def _child_outside(outside, row, down, sibling, change, stay):
     """O = D · sibling's message, and S · sum O, which the gradient needs."""
     for i in range(BLOCK):
-        o0 = down[i] * sibling[i]
-        o1 = down[SECOND + i] * sibling[SECOND + i]
-        o2 = down[THIRD + i] * sibling[THIRD + i]
-        o3 = down[FOURTH + i] * sibling[FOURTH + i]
+        base = change * sibling[LAST + i]
+        o0 = down[i] * (base + stay * sibling[i])
+        o1 = down[SECOND + i] * (base + stay * sibling[SECOND + i])
+        o2 = down[THIRD + i] * (base + stay * sibling[THIRD + i])
+        o3 = down[FOURTH + i] * (base + stay * sibling[FOURTH + i])
         outside[i] = o0
         outside[SECOND + i] = o1
         outside[THIRD + i] = o2
         outside[FOURTH + i] = o3
-        product[i] = total[i] * ((o0 + o1) + (o2 + o3))
+        outside[LAST + i] = row[LAST + i] * ((o0 + o1) + (o2 + o3))
 
 
 @vector_kernel
-def _tip_outside(product, down, sibling):
-    """sum O of a tip, whose O itself nobody needs."""
+def _tip_outside(outside, row, down, sibling, change, stay):
+    """S · sum O of a tip, whose O itself nobody needs."""
     for i in range(BLOCK):
-        product[i] = (down[i] * sibling[i] + down[SECOND + i] * sibling[SECOND + i]) + (
-            down[THIRD + i] * sibling[THIRD + i] + down[FOURTH + i] * sibling[FOURTH + i]
-        )
+        base = change * sibling[LAST + i]
+        o0 = down[i] * (base + stay * sibling[i])
+        o1 = down[SECOND + i] * (base + stay * sibling[SECOND + i])
+        o2 = down[THIRD + i] * (base + stay * sibling[THIRD + i])
+        o3 = down[FOURTH + i] * (base + stay * sibling[FOURTH + i])
+        outside[LAST + i] = row[LAST + i] * ((o0 + o1) + (o2 + o3))
 
 
 @vector_kernel
@@ -132,45 +142,58 @@ def _undo_scaling(outside, steps, factor):
     """What was multiplied on the way up is multiplied on the way down."""
     for i in range(BLOCK):
         for _ in range(steps[i]):
-            outside[i] *= factor
-            outside[SECOND + i] *= factor
-            outside[THIRD + i] *= factor
-            outside[FOURTH + i] *= factor
+            for state in range(4):
+                outside[state * BLOCK + i] *= factor
 
 
 @vector_kernel
-def _sum_block(values):
-    """The sum of a row in one fixed order, with four partial sums."""
-    s0, s1, s2, s3 = values[0], values[1], values[2], values[3]
-    for i in range(4, BLOCK, 4):
-        s0 += values[i]
-        s1 += values[i + 1]
-        s2 += values[i + 2]
-        s3 += values[i + 3]
+def _sum_products(outside):
+    """The sum of a row's S · sum O in one fixed order, with four partial sums."""
+    s0, s1, s2, s3 = outside[LAST], outside[LAST + 1], outside[LAST + 2], outside[LAST + 3]
+    for i in range(LAST + 4, ROW, 4):
+        s0 += outside[i]
+        s1 += outside[i + 1]
+        s2 += outside[i + 2]
+        s3 += outside[i + 3]
     return (s0 + s1) + (s2 + s3)
 
 
 @vector_kernel
-def _climb(neighbors, change, stay, tips, message, total, steps, scaled, small, factor):
-    """Messages and sums of all nodes below the root for one block, children first; whether any was rescaled."""
+def _row(tips, partials, node, leaf_count):
+    """Where a node's p and S are."""
+    if node < leaf_count:
+        return shift(tips, node * ROW)
+    return shift(partials, (node - leaf_count) * ROW)
+
+
+@vector_kernel
+def _climb(neighbors, change, stay, tips, partials, steps, scaled, small, factor):
+    """Partials and sums of all interior nodes but the root for one block; whether any was rescaled."""
     nodes = len(neighbors)
     leaf_count = nodes // 2 + 1
     rescaled = False
-    for node in range(leaf_count):
-        _tip_message(at(message, node * ROW), change[node], stay[node], at(tips, node * ROW))
     for node in range(leaf_count, nodes - 1):
-        left, right = at(message, neighbors[node, 1] * ROW), at(message, neighbors[node, 2] * ROW)
-        own, own_total = at(message, node * ROW), at(total, node * BLOCK)
-        scaled[node] = _join(own, own_total, change[node], stay[node], left, right, small)
+        left, right = neighbors[node, 1], neighbors[node, 2]
+        row = _row(tips, partials, node, leaf_count)
+        scaled[node] = _join(
+            row,
+            _row(tips, partials, left, leaf_count),
+            change[left],
+            stay[left],
+            _row(tips, partials, right, leaf_count),
+            change[right],
+            stay[right],
+            small,
+        )
         if scaled[node]:
-            _rescale(own, own_total, at(steps, node * BLOCK), small, factor)
+            _rescale(row, at(steps, node * BLOCK), small, factor)
             rescaled = True
     return rescaled
 
 
 @vector_kernel
-def _go_down(neighbors, change, stay, message, total, outside, down, product, steps, scaled, factor):
-    """O of all nodes but the root's children, parents first, and the products that the gradients need."""
+def _go_down(neighbors, change, stay, tips, partials, outside, down, steps, scaled, factor):
+    """O of all nodes but the root's children, which have theirs, parents first."""
     nodes = len(neighbors)
     leaf_count = nodes // 2 + 1
     for node in range(nodes - 2, leaf_count - 1, -1):
@@ -180,16 +203,13 @@ def _go_down(neighbors, change, stay, message, total, outside, down, product, st
         _descend(at(down, 0), change[node], stay[node], own)
         for column in range(1, 3):
             child, sibling = neighbors[node, column], neighbors[node, 3 - column]
+            place = at(outside, child * ROW)
+            row = _row(tips, partials, child, leaf_count)
+            other = _row(tips, partials, sibling, leaf_count)
             if child < leaf_count:
-                _tip_outside(at(product, child * BLOCK), at(down, 0), at(message, sibling * ROW))
+                _tip_outside(place, row, at(down, 0), other, change[sibling], stay[sibling])
             else:
-                _child_outside(
-                    at(outside, child * ROW),
-                    at(product, child * BLOCK),
-                    at(total, child * BLOCK),
-                    at(down, 0),
-                    at(message, sibling * ROW),
-                )
+                _child_outside(place, row, at(down, 0), other, change[sibling], stay[sibling])
 
 
 @vector_kernel
@@ -206,9 +226,10 @@ def evaluate_blocks(
 ) -> None:
     """Site log-likelihoods (trees, blocks, BLOCK) and each block's share of the gradients (trees, blocks, 2n-3).
 
-    tips (blocks, n, 4, BLOCK) and weights (blocks, BLOCK), in the precision in which to work; rescaling is
-    (small, factor). No gradients are computed where `gradients` has no columns. Task tree · blocks + block has
-    places of its own: calls for different tasks can run at once, and the result does not depend on how many do.
+    tips (blocks, n, 5, BLOCK), each tip's p and S, in the precision in which to work; weights (blocks, BLOCK);
+    rescaling is (small, factor). No gradients are computed where `gradients` has no columns. Task
+    tree · blocks + block has places of its own: calls for different tasks can run at once, and the result does
+    not depend on how many do.
     """
     nodes = neighbors.shape[1]
     blocks = len(tips)
@@ -217,11 +238,10 @@ def evaluate_blocks(
     log_factor = math.log(factor)
     change = np.empty(nodes, tips.dtype)
     stay = np.empty(nodes, tips.dtype)
-    message = np.empty((nodes, ROW), tips.dtype)
-    total = np.ones((nodes, BLOCK), tips.dtype)  # stays one at the tips
+    interior = np.empty((nodes - leaf_count, ROW), tips.dtype)
     outside = np.empty((nodes, ROW), tips.dtype)
-    down = np.empty(ROW, tips.dtype)
-    product = np.empty((nodes, BLOCK), tips.dtype)
+    messages = np.empty((3, STATES), tips.dtype)
+    down = np.empty(STATES, tips.dtype)
     site = np.empty(BLOCK, tips.dtype)
     scale = np.empty(BLOCK, tips.dtype)
     steps = np.zeros((nodes, BLOCK), np.int64)
@@ -236,10 +256,13 @@ def evaluate_blocks(
                 exponent = -RATE * lengths[tree, node]
                 stay[node] = math.exp(exponent)
                 change[node] = -0.25 * math.expm1(exponent)
-        rescaled = _climb(table, change, stay, tips[block], message, total, steps, scaled, small, factor)
-        left, right = table[nodes - 1, 1], table[nodes - 1, 2]
-        first, second, third = at(message, 0), at(message, left * ROW), at(message, right * ROW)
-        _root_sum(at(site, 0), first, second, third)
+        own_tips, partials = at(tips, block * leaf_count * ROW), at(interior, 0)
+        rescaled = _climb(table, change, stay, own_tips, partials, steps, scaled, small, factor)
+        for column in range(3):
+            child = table[nodes - 1, column]
+            row = _row(own_tips, partials, child, leaf_count)
+            _message(at(messages, column * STATES), row, change[child], stay[child])
+        _root_sum(at(site, 0), at(messages, 0), at(messages, STATES), at(messages, 2 * STATES))
         used = 0.0
         for i in range(BLOCK):
             likelihood = 0.25 * np.float64(site[i])
@@ -255,12 +278,17 @@ def evaluate_blocks(
                         site_values[tree, block, i] -= steps[node, i] * log_factor
         if gradients.shape[2] == 0:
             continue
-        shared = at(down, 0)
-        _weigh(shared, at(scale, 0), second)
-        _child_outside(at(outside, 0), at(product, 0), at(total, 0), shared, third)
-        _weigh(shared, at(scale, 0), first)
-        _child_outside(at(outside, left * ROW), at(product, left * BLOCK), at(total, left * BLOCK), shared, third)
-        _child_outside(at(outside, right * ROW), at(product, right * BLOCK), at(total, right * BLOCK), shared, second)
-        _go_down(table, change, stay, message, total, outside, down, product, steps, scaled, factor)
+        for column in range(3):
+            child, second, third = table[nodes - 1, column], (column + 1) % 3, table[nodes - 1, (column + 2) % 3]
+            _weigh(at(down, 0), at(scale, 0), at(messages, second * STATES))
+            _child_outside(
+                at(outside, child * ROW),
+                _row(own_tips, partials, child, leaf_count),
+                at(down, 0),
+                _row(own_tips, partials, third, leaf_count),
+                change[third],
+                stay[third],
+            )
+        _go_down(table, change, stay, own_tips, partials, outside, down, steps, scaled, factor)
         for node in range(nodes - 1):
-            gradients[tree, block, node] = -RATE * (used - 0.25 * _sum_block(at(product, node * BLOCK)))
+            gradients[tree, block, node] = -RATE * (used - 0.25 * _sum_products(at(outside, node * ROW)))

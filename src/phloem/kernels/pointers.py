@@ -25,3 +25,15 @@ def at(_context: Any, array: Any, offset: Any) -> Any:
         return builder.gep(data, [arguments[1]])
 
     return signature, generate
+
+
+@intrinsic
+def shift(_context: Any, pointer: Any, offset: Any) -> Any:
+    """The pointer `offset` elements further on."""
+    if not (isinstance(pointer, types.CPointer) and isinstance(offset, types.Integer)):
+        raise numba.TypingError("shift: a pointer and an integer are needed")
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.gep(arguments[0], [arguments[1]])
+
+    return pointer(pointer, types.intp), generate

@@ -6,7 +6,7 @@ Going down, O is the derivative of the site's log-likelihood, times the site's w
     d log L / dP[v, c] = sum over patterns of  O ⊗ p
 
 which torch carries on into branch lengths and model parameters. Layout, blocks and rescaling are those of
-jukes_cantor.py; here a tip's partials are 0 and 1.
+jukes_cantor.py.
 """
 
 import math
@@ -15,7 +15,7 @@ import numpy as np
 
 from phloem.kernels.arrays import FloatArray, IntArray
 from phloem.kernels.jit import vector_kernel
-from phloem.kernels.jukes_cantor import BLOCK, FOURTH, ROW, SECOND, THIRD
+from phloem.kernels.jukes_cantor import BLOCK, FOURTH, SECOND, STATES, THIRD
 from phloem.kernels.pointers import at
 
 MATRIX = 16  # entries of a transition matrix
@@ -47,7 +47,7 @@ def _multiply_transposed(down, matrix, outside):
 
 @vector_kernel
 def _product(result, left, right):
-    for place in range(ROW):
+    for place in range(STATES):
         result[place] = left[place] * right[place]
 
 
@@ -104,14 +104,14 @@ def _climb(neighbors, matrices, category, tips, partial, message, steps, scaled,
     categories = matrices.shape[1]
     for node in range(leaf_count):
         matrix = at(matrices, (node * categories + category) * MATRIX)
-        _multiply(at(message, node * ROW), matrix, at(tips, node * ROW))
+        _multiply(at(message, node * STATES), matrix, at(tips, node * STATES))
     for node in range(leaf_count, nodes - 1):
-        own = at(partial, node * ROW)
-        _product(own, at(message, neighbors[node, 1] * ROW), at(message, neighbors[node, 2] * ROW))
+        own = at(partial, node * STATES)
+        _product(own, at(message, neighbors[node, 1] * STATES), at(message, neighbors[node, 2] * STATES))
         scaled[node] = _count_small(own, small)
         if scaled[node]:
             _rescale(own, at(steps, node * BLOCK), small, factor)
-        _multiply(at(message, node * ROW), at(matrices, (node * categories + category) * MATRIX), own)
+        _multiply(at(message, node * STATES), at(matrices, (node * categories + category) * MATRIX), own)
 
 
 @vector_kernel
@@ -121,18 +121,18 @@ def _go_down(neighbors, matrices, category, tips, partial, message, outside, dow
     leaf_count = nodes // 2 + 1
     categories = matrices.shape[1]
     for node in range(nodes - 2, -1, -1):
-        own = at(outside, node * ROW)
+        own = at(outside, node * STATES)
         entry = (node * categories + category) * MATRIX
         if node < leaf_count:
-            _outer(at(derivatives, entry), own, at(tips, node * ROW))
+            _outer(at(derivatives, entry), own, at(tips, node * STATES))
             continue
-        _outer(at(derivatives, entry), own, at(partial, node * ROW))
+        _outer(at(derivatives, entry), own, at(partial, node * STATES))
         _multiply_transposed(at(down, 0), at(matrices, entry), own)
         if scaled[node]:
             _undo_scaling(at(down, 0), at(steps, node * BLOCK), factor)
         left, right = neighbors[node, 1], neighbors[node, 2]
-        _product(at(outside, left * ROW), at(down, 0), at(message, right * ROW))
-        _product(at(outside, right * ROW), at(down, 0), at(message, left * ROW))
+        _product(at(outside, left * STATES), at(down, 0), at(message, right * STATES))
+        _product(at(outside, right * STATES), at(down, 0), at(message, left * STATES))
 
 
 @vector_kernel
@@ -214,10 +214,10 @@ def evaluate_chunks(
     chunks = (blocks + blocks_per_chunk - 1) // blocks_per_chunk
     small, factor = rescaling[0], rescaling[1]
     log_factor = math.log(factor)
-    partial = np.empty((categories, nodes, ROW), tips.dtype)
-    message = np.empty((categories, nodes, ROW), tips.dtype)
-    outside = np.empty((nodes, ROW), tips.dtype)
-    down = np.empty(ROW, tips.dtype)
+    partial = np.empty((categories, nodes, STATES), tips.dtype)
+    message = np.empty((categories, nodes, STATES), tips.dtype)
+    outside = np.empty((nodes, STATES), tips.dtype)
+    down = np.empty(STATES, tips.dtype)
     steps = np.zeros((categories, nodes, BLOCK), np.int64)
     scaled = np.zeros((categories, nodes), np.int64)
     powers = np.empty((categories, BLOCK), np.int64)

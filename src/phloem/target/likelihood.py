@@ -42,7 +42,7 @@ class TreeLikelihood:
         if self.threads < 1:
             raise BadArgument(f"{self.threads} threads: give at least 1.")
         self._merged = merge_relabelled(patterns) if self.model.is_jukes_cantor else patterns
-        self._table = build_table(self._merged, precision, normalized=self.model.is_jukes_cantor)
+        self._table = build_table(self._merged, precision, with_sums=self.model.is_jukes_cantor)
         self._constant = None if self.model.is_jukes_cantor else self._table.constant()
 
     def __call__(self, topologies: TopologyBatch, branch_lengths: Tensor) -> Tensor:
@@ -168,8 +168,8 @@ def _outputs(ctx: Any, of_patterns: FloatArray, table: TipTable) -> tuple[Tensor
 
 
 def _flatten(values: FloatArray, table: TipTable) -> FloatArray:
-    """Blocks to patterns, with what normalising the tips took away."""
-    return values.reshape(len(values), -1)[:, : table.pattern_count] + table.offsets
+    """Blocks to patterns, without those that fill up the last block."""
+    return values.reshape(len(values), -1)[:, : table.pattern_count]
 
 
 def check_branch_lengths(topologies: TopologyBatch, branch_lengths: Tensor, taxon_count: int) -> None:
