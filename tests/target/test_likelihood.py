@@ -20,6 +20,7 @@ from phloem.target.substitution import SubstitutionModel, f81, gtr, hky85, jc69,
 from phloem.trees.generation import all_topologies, random_topologies
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.writing import format_newick
+from reference import torch_pruning
 from reference.brute_force import rate_matrix, site_likelihood
 
 FREQUENCIES = [0.35, 0.15, 0.2, 0.3]
@@ -95,6 +96,34 @@ def test_sites_are_sums_over_all_interior_states(name, taxa):
     expected = brute_force(MODELS[name], alignment, topologies, lengths)
     np.testing.assert_allclose(likelihood.of_sites(topologies, lengths), expected, rtol=1e-10)
     np.testing.assert_allclose(likelihood(topologies, lengths).numpy(), expected.sum(axis=1), rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["JC69", "HKY85", "GTR", "HKY85+G"])
+def test_values_and_gradients_are_those_of_torch_autograd(name):
+    model = MODELS[name]
+    topologies = random_topologies(15, 4, stream=RandomStream(1, "x"))
+    patterns = compress(random_alignment(15, 120, 2, "ACGTRN"))
+    ours = random_lengths(topologies, 3).requires_grad_()
+    theirs = ours.detach().clone().requires_grad_()
+    value = TreeLikelihood(patterns, model)(topologies, ours)
+    value.sum().backward()
+    matrices = model.transition_matrices(theirs)
+    expected = torch.stack(
+        [
+            torch_pruning.log_likelihood(
+                parent.tolist(),
+                matrices[tree],
+                torch.tensor(patterns.tip_partials),
+                model.frequencies,
+                model.site_rates.weights(),
+            )
+            @ torch.tensor(patterns.counts)
+            for tree, parent in enumerate(topologies.parent)
+        ]
+    )
+    expected.sum().backward()
+    torch.testing.assert_close(value, expected, rtol=1e-12, atol=1e-9)
+    torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-9, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", MODELS)
