@@ -143,6 +143,7 @@ def test_the_callers_array_stays_writable():
         (np.zeros((1, 4), np.int64), np.zeros((1, 4, 3), np.int32)),
         (np.full((1, 4), 4, np.int32), np.zeros((1, 4, 3), np.int32)),
         (np.zeros((1, 4), np.int32), np.full((1, 4, 3), -2, np.int32)),
+        (np.zeros((1, 4), np.int32), np.full((1, 4, 3), -1, np.int32)),
     ],
 )
 def test_a_batch_whose_arrays_do_not_fit_cannot_exist(parent, neighbors):

@@ -256,6 +256,7 @@ def evaluate_blocks(
                 exponent = -RATE * lengths[tree, node]
                 stay[node] = math.exp(exponent)
                 change[node] = -0.25 * math.expm1(exponent)
+        # Pointers are taken anew for each task: numba frees an array after the last use of its name.
         own_tips, partials = at(tips, block * leaf_count * ROW), at(interior, 0)
         rescaled = _climb(table, change, stay, own_tips, partials, steps, scaled, small, factor)
         for column in range(3):

@@ -36,6 +36,8 @@ class TopologyBatch:
         for array in (self.parent, self.neighbors):
             if array.dtype != np.int32 or (array.size and not -1 <= array.min() <= array.max() < nodes):
                 raise BadArgument("topologies: node numbers must be 32-bit integers from 0 to 2n-3, or -1.")
+        if (self.neighbors[:, nodes // 2 + 1 :] < 0).any():
+            raise BadArgument("topologies: every interior node needs three neighbours.")
         object.__setattr__(self, "parent", read_only(self.parent))
         object.__setattr__(self, "neighbors", read_only(self.neighbors))
 
