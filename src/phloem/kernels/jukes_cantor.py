@@ -23,8 +23,8 @@ from phloem.kernels.pointers import at, shift
 BLOCK = 32  # patterns
 SECOND, THIRD, FOURTH = BLOCK, 2 * BLOCK, 3 * BLOCK
 STATES = 4 * BLOCK
-# A row: four states' numbers, then one more. Going up p and S; going down O and S · sum O. With both in one
-# row the compiler compares few addresses before it dares to run a loop as vector code.
+# A row is p and then S: with both in one the compiler compares few addresses before it dares to run a loop as
+# vector code.
 LAST = 4 * BLOCK
 ROW = 5 * BLOCK
 RATE = 4.0 / 3.0
@@ -110,8 +110,8 @@ def _descend(down, change, stay, outside):
 
 
 @vector_kernel
-def _child_outside(outside, row, down, sibling, change, stay):
-    """O = D · sibling's message, and S · sum O, which the gradient needs."""
+def _child_outside(outside, products, row, down, sibling, change, stay):
+    """O = D · sibling's message, and products += S · sum O, which the gradient needs."""
     for i in range(BLOCK):
         base = change * sibling[LAST + i]
         o0 = down[i] * (base + stay * sibling[i])
@@ -122,19 +122,19 @@ def _child_outside(outside, row, down, sibling, change, stay):
         outside[SECOND + i] = o1
         outside[THIRD + i] = o2
         outside[FOURTH + i] = o3
-        outside[LAST + i] = row[LAST + i] * ((o0 + o1) + (o2 + o3))
+        products[i] += row[LAST + i] * ((o0 + o1) + (o2 + o3))
 
 
 @vector_kernel
-def _tip_outside(outside, row, down, sibling, change, stay):
-    """S · sum O of a tip, whose O itself nobody needs."""
+def _tip_outside(products, row, down, sibling, change, stay):
+    """products += S · sum O of a tip, whose O itself nobody needs."""
     for i in range(BLOCK):
         base = change * sibling[LAST + i]
         o0 = down[i] * (base + stay * sibling[i])
         o1 = down[SECOND + i] * (base + stay * sibling[SECOND + i])
         o2 = down[THIRD + i] * (base + stay * sibling[THIRD + i])
         o3 = down[FOURTH + i] * (base + stay * sibling[FOURTH + i])
-        outside[LAST + i] = row[LAST + i] * ((o0 + o1) + (o2 + o3))
+        products[i] += row[LAST + i] * ((o0 + o1) + (o2 + o3))
 
 
 @vector_kernel
@@ -147,14 +147,14 @@ def _undo_scaling(outside, steps, factor):
 
 
 @vector_kernel
-def _sum_products(outside):
-    """The sum of a row's S · sum O in one fixed order, with four partial sums."""
-    s0, s1, s2, s3 = outside[LAST], outside[LAST + 1], outside[LAST + 2], outside[LAST + 3]
-    for i in range(LAST + 4, ROW, 4):
-        s0 += outside[i]
-        s1 += outside[i + 1]
-        s2 += outside[i + 2]
-        s3 += outside[i + 3]
+def _sum_block(values):
+    """The sum of a block's numbers in one fixed order, with four partial sums."""
+    s0, s1, s2, s3 = values[0], values[1], values[2], values[3]
+    for i in range(4, BLOCK, 4):
+        s0 += values[i]
+        s1 += values[i + 1]
+        s2 += values[i + 2]
+        s3 += values[i + 3]
     return (s0 + s1) + (s2 + s3)
 
 
@@ -192,28 +192,51 @@ def _climb(neighbors, change, stay, tips, partials, steps, scaled, small, factor
 
 
 @vector_kernel
-def _go_down(neighbors, change, stay, tips, partials, outside, down, steps, scaled, factor):
+def _go_down(neighbors, change, stay, tips, partials, outside, products, down, steps, scaled, factor):
     """O of all nodes but the root's children, which have theirs, parents first."""
     nodes = len(neighbors)
     leaf_count = nodes // 2 + 1
     for node in range(nodes - 2, leaf_count - 1, -1):
-        own = at(outside, node * ROW)
+        own = at(outside, node * STATES)
         if scaled[node]:
             _undo_scaling(own, at(steps, node * BLOCK), factor)
         _descend(at(down, 0), change[node], stay[node], own)
         for column in range(1, 3):
             child, sibling = neighbors[node, column], neighbors[node, 3 - column]
-            place = at(outside, child * ROW)
+            sums = at(products, child * BLOCK)
             row = _row(tips, partials, child, leaf_count)
             other = _row(tips, partials, sibling, leaf_count)
             if child < leaf_count:
-                _tip_outside(place, row, at(down, 0), other, change[sibling], stay[sibling])
+                _tip_outside(sums, row, at(down, 0), other, change[sibling], stay[sibling])
             else:
-                _child_outside(place, row, at(down, 0), other, change[sibling], stay[sibling])
+                place = at(outside, child * STATES)
+                _child_outside(place, sums, row, at(down, 0), other, change[sibling], stay[sibling])
 
 
 @vector_kernel
-def evaluate_blocks(
+def _down_from_root(
+    neighbors, change, stay, tips, partials, messages, scale, outside, products, down, steps, scaled, factor
+):
+    """O of the root's children, scale · the messages of the two others, and then of all nodes."""
+    root = len(neighbors) - 1
+    leaf_count = len(neighbors) // 2 + 1
+    for column in range(3):
+        child, second, third = neighbors[root, column], (column + 1) % 3, neighbors[root, (column + 2) % 3]
+        _weigh(at(down, 0), at(scale, 0), at(messages, second * STATES))
+        _child_outside(
+            at(outside, child * STATES),
+            at(products, child * BLOCK),
+            _row(tips, partials, child, leaf_count),
+            at(down, 0),
+            _row(tips, partials, third, leaf_count),
+            change[third],
+            stay[third],
+        )
+    _go_down(neighbors, change, stay, tips, partials, outside, products, down, steps, scaled, factor)
+
+
+@vector_kernel
+def evaluate_chunks(
     first_task: int,
     last_task: int,
     neighbors: IntArray,
@@ -221,75 +244,79 @@ def evaluate_blocks(
     tips: FloatArray,
     weights: FloatArray,
     rescaling: FloatArray,
+    blocks_per_chunk: int,
     site_values: FloatArray,
     gradients: FloatArray,
 ) -> None:
-    """Site log-likelihoods (trees, blocks, BLOCK) and each block's share of the gradients (trees, blocks, 2n-3).
+    """Site log-likelihoods (trees, blocks, BLOCK) and gradients (trees, chunks, 2n-3), each chunk of blocks its share.
 
     tips (blocks, n, 5, BLOCK), each tip's p and S, in the precision in which to work; weights (blocks, BLOCK);
     rescaling is (small, factor). No gradients are computed where `gradients` has no columns. Task
-    tree · blocks + block has places of its own: calls for different tasks can run at once, and the result does
-    not depend on how many do.
+    tree · chunks + chunk has places of its own: calls for different tasks can run at once. Chunks are as large
+    as the caller says, whatever the number of threads, so that sums have one order.
     """
     nodes = neighbors.shape[1]
     blocks = len(tips)
+    chunks = (blocks + blocks_per_chunk - 1) // blocks_per_chunk
     leaf_count = nodes // 2 + 1
     small, factor = rescaling[0], rescaling[1]
     log_factor = math.log(factor)
     change = np.empty(nodes, tips.dtype)
     stay = np.empty(nodes, tips.dtype)
     interior = np.empty((nodes - leaf_count, ROW), tips.dtype)
-    outside = np.empty((nodes, ROW), tips.dtype)
+    outside = np.empty((nodes, STATES), tips.dtype)
+    products = np.empty((nodes, BLOCK), tips.dtype)
     messages = np.empty((3, STATES), tips.dtype)
     down = np.empty(STATES, tips.dtype)
     site = np.empty(BLOCK, tips.dtype)
     scale = np.empty(BLOCK, tips.dtype)
     steps = np.zeros((nodes, BLOCK), np.int64)
     scaled = np.zeros(nodes, np.int64)
-    previous = -1
     for task in range(first_task, last_task):
-        tree, block = task // blocks, task % blocks
+        tree, chunk = task // chunks, task % chunks
         table = neighbors[tree]
-        if tree != previous:
-            previous = tree
-            for node in range(nodes - 1):
-                exponent = -RATE * lengths[tree, node]
-                stay[node] = math.exp(exponent)
-                change[node] = -0.25 * math.expm1(exponent)
-        # Pointers are taken anew for each task: numba frees an array after the last use of its name.
-        own_tips, partials = at(tips, block * leaf_count * ROW), at(interior, 0)
-        rescaled = _climb(table, change, stay, own_tips, partials, steps, scaled, small, factor)
-        for column in range(3):
-            child = table[nodes - 1, column]
-            row = _row(own_tips, partials, child, leaf_count)
-            _message(at(messages, column * STATES), row, change[child], stay[child])
-        _root_sum(at(site, 0), at(messages, 0), at(messages, STATES), at(messages, 2 * STATES))
-        used = 0.0
-        for i in range(BLOCK):
-            likelihood = 0.25 * np.float64(site[i])
-            site_values[tree, block, i] = math.log(likelihood)
-            scale[i] = 0.0
-            if likelihood > 0.0:
-                scale[i] = 0.25 * weights[block, i] / likelihood
-                used += weights[block, i]
-        if rescaled:
-            for node in range(leaf_count, nodes - 1):
-                if scaled[node]:
-                    for i in range(BLOCK):
-                        site_values[tree, block, i] -= steps[node, i] * log_factor
-        if gradients.shape[2] == 0:
-            continue
-        for column in range(3):
-            child, second, third = table[nodes - 1, column], (column + 1) % 3, table[nodes - 1, (column + 2) % 3]
-            _weigh(at(down, 0), at(scale, 0), at(messages, second * STATES))
-            _child_outside(
-                at(outside, child * ROW),
-                _row(own_tips, partials, child, leaf_count),
-                at(down, 0),
-                _row(own_tips, partials, third, leaf_count),
-                change[third],
-                stay[third],
-            )
-        _go_down(table, change, stay, own_tips, partials, outside, down, steps, scaled, factor)
         for node in range(nodes - 1):
-            gradients[tree, block, node] = -RATE * (used - 0.25 * _sum_products(at(outside, node * ROW)))
+            exponent = -RATE * lengths[tree, node]
+            stay[node] = math.exp(exponent)
+            change[node] = -0.25 * math.expm1(exponent)
+        products[:] = 0.0
+        used = 0.0
+        for block in range(chunk * blocks_per_chunk, min((chunk + 1) * blocks_per_chunk, blocks)):
+            # Pointers are taken anew for each block: numba frees an array after the last use of its name.
+            own_tips, partials = at(tips, block * leaf_count * ROW), at(interior, 0)
+            rescaled = _climb(table, change, stay, own_tips, partials, steps, scaled, small, factor)
+            for column in range(3):
+                child = table[nodes - 1, column]
+                row = _row(own_tips, partials, child, leaf_count)
+                _message(at(messages, column * STATES), row, change[child], stay[child])
+            _root_sum(at(site, 0), at(messages, 0), at(messages, STATES), at(messages, 2 * STATES))
+            for i in range(BLOCK):
+                likelihood = 0.25 * np.float64(site[i])
+                site_values[tree, block, i] = math.log(likelihood)
+                scale[i] = 0.0
+                if likelihood > 0.0:
+                    scale[i] = 0.25 * weights[block, i] / likelihood
+                    used += weights[block, i]
+            if rescaled:
+                for node in range(leaf_count, nodes - 1):
+                    if scaled[node]:
+                        for i in range(BLOCK):
+                            site_values[tree, block, i] -= steps[node, i] * log_factor
+            if gradients.shape[2] > 0:
+                _down_from_root(
+                    table,
+                    change,
+                    stay,
+                    own_tips,
+                    partials,
+                    messages,
+                    scale,
+                    outside,
+                    products,
+                    down,
+                    steps,
+                    scaled,
+                    factor,
+                )
+        for node in range(gradients.shape[2]):
+            gradients[tree, chunk, node] = -RATE * (used - 0.25 * _sum_block(at(products, node * BLOCK)))

@@ -8,9 +8,8 @@ from torch import Tensor
 
 from phloem.data.patterns import SitePatterns, merge_relabelled
 from phloem.errors import BadArgument
+from phloem.kernels import jukes_cantor, pruning
 from phloem.kernels.arrays import FloatArray
-from phloem.kernels.jukes_cantor import evaluate_blocks
-from phloem.kernels.pruning import evaluate_chunks
 from phloem.target.substitution import SubstitutionModel, jc69
 from phloem.target.threads import available_threads, share_tasks
 from phloem.target.tip_tables import Precision, TipTable, build_table
@@ -91,19 +90,20 @@ class _JukesCantor(torch.autograd.Function):
     def forward(
         ctx: Any, lengths: Tensor, topologies: TopologyBatch, table: TipTable, threads: int
     ) -> tuple[Tensor, Tensor]:
-        trees, blocks = len(topologies), len(table.tips)
+        trees, chunks = len(topologies), -(-len(table.tips) // BLOCKS_PER_CHUNK)
         values = np.empty((trees, *table.weights.shape))
-        gradients = np.empty((trees, blocks, topologies.branch_count if ctx.needs_input_grad[0] else 0))
+        gradients = np.empty((trees, chunks, topologies.branch_count if ctx.needs_input_grad[0] else 0))
         arguments = (
             topologies.neighbors,
             np.ascontiguousarray(lengths.detach().numpy(), np.float64),
             table.tips,
             table.weights,
             table.rescaling,
+            BLOCKS_PER_CHUNK,
             values,
             gradients,
         )
-        share_tasks(trees * blocks, threads, lambda first, last: evaluate_blocks(first, last, *arguments))
+        share_tasks(trees * chunks, threads, lambda first, last: jukes_cantor.evaluate_chunks(first, last, *arguments))
         of_patterns = _flatten(values, table)
         ctx.gradients = torch.from_numpy(gradients.sum(axis=1))
         return _outputs(ctx, of_patterns, table)
@@ -148,7 +148,7 @@ class _Pruning(torch.autograd.Function):
             values,
             *derivatives,
         )
-        share_tasks(trees * chunks, threads, lambda first, last: evaluate_chunks(first, last, *arguments))
+        share_tasks(trees * chunks, threads, lambda first, last: pruning.evaluate_chunks(first, last, *arguments))
         of_patterns = _flatten(values, table)
         ctx.derivatives = [torch.from_numpy(derivative.sum(axis=1)) for derivative in derivatives]
         return _outputs(ctx, of_patterns, table)
