@@ -262,6 +262,17 @@ def test_rescaled_likelihoods_are_right():
         assert expected.min() < np.log(2.0**-400)
 
 
+def test_invariant_sites_carry_a_constant_column_that_no_change_could_explain():
+    """With branches of length 100, 300 equal states are 10^-180 likely, far below the smallest power in use."""
+    topologies = random_topologies(300, 1, stream=RandomStream(1, "x"))
+    alignment = Alignment.from_sequences([f"t{number}" for number in range(300)], ["A"] * 300)
+    lengths = torch.full((1, topologies.branch_count), 100.0, dtype=torch.float64, requires_grad=True)
+    value = TreeLikelihood(compress(alignment), MODELS["GTR+I+G"])(topologies, lengths)
+    assert value.item() == pytest.approx(np.log(0.2 * FREQUENCIES[0]))
+    value.sum().backward()
+    assert torch.isfinite(lengths.grad).all()
+
+
 @pytest.mark.parametrize("name", ["JC69", "HKY85"])
 def test_an_impossible_site_is_minus_infinity_and_the_others_keep_their_gradient(name):
     alignment = Alignment.from_sequences("ABCD", ["AAC", "AAG", "CAT", "CAA"])
