@@ -5,7 +5,6 @@ from typing import Final, Literal
 
 from phloem.errors import ConfigError
 
-ModelName = Literal["JC", "K80", "F81", "HKY", "TN93", "SYM", "GTR"]
 # Which parameters each model takes; all others must be left out.
 MODEL_PARAMETERS: dict[str, frozenset[str]] = {
     "JC": frozenset(),

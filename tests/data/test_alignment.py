@@ -21,6 +21,12 @@ def test_every_symbol_is_the_set_of_its_states_in_either_case():
     assert encode("J!. é")[:5].tolist() == [0] * 5
 
 
+def test_an_alignment_that_does_not_hold_together_cannot_exist():
+    for taxa, shape in ((("A", "B"), (3, 4)), (("A", "B", "A"), (3, 4)), (("A", "B", "C"), (3,))):
+        with pytest.raises(AlignmentError, match="do not fit"):
+            Alignment(taxa, np.ones(shape, np.uint8))
+
+
 def test_sets_have_a_letter():
     assert [letter_for(text) for text in ("AC", "ca", "A,C", "ACGT", "A", "XY!")] == ["M", "M", "M", "N", "A", "!"]
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from phloem.data.nucleotides import ANY, ILLEGAL, SYMBOLS, encode
 from phloem.errors import AlignmentError, listed, quoted
-from phloem.kernels.arrays import ByteArray
+from phloem.kernels.arrays import ByteArray, read_only
 
-# More letters than this outside the nucleotides' and the data are protein.
+# Symbols that proteins have and nucleotides have not.
 PROTEIN_ONLY = frozenset("EFILPQZefilpqz*")
 
 
@@ -22,7 +22,9 @@ class Alignment:
     states: ByteArray  # (taxa, sites)  bits A, C, G, T; 15 where nothing is known
 
     def __post_init__(self) -> None:
-        self.states.setflags(write=False)
+        if self.states.ndim != 2 or len(self.states) != len(self.taxa) or len(set(self.taxa)) != len(self.taxa):
+            raise AlignmentError(f"alignment: states of shape {self.states.shape} do not fit {len(self.taxa)} taxa.")
+        object.__setattr__(self, "states", read_only(self.states))
 
     @property
     def site_count(self) -> int:

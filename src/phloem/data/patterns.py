@@ -7,7 +7,7 @@ import numpy as np
 
 from phloem.data.alignment import Alignment
 from phloem.data.nucleotides import STATES
-from phloem.kernels.arrays import ByteArray, FloatArray, LongArray
+from phloem.kernels.arrays import ByteArray, FloatArray, LongArray, read_only
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,8 +20,8 @@ class SitePatterns:
     pattern_of_site: LongArray  # (sites,)
 
     def __post_init__(self) -> None:
-        for array in (self.states, self.counts, self.pattern_of_site):
-            array.setflags(write=False)
+        for name in ("states", "counts", "pattern_of_site"):
+            object.__setattr__(self, name, read_only(getattr(self, name)))
 
     def __len__(self) -> int:
         return len(self.counts)

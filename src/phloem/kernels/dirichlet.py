@@ -52,12 +52,6 @@ def _add_scaled(target: FloatArray, scale: float, source: FloatArray) -> None:
 
 
 @kernel
-def _add(target: FloatArray, source: FloatArray) -> None:
-    for channel in range(len(target)):
-        target[channel] += source[channel]
-
-
-@kernel
 def children_of(parent: IntArray) -> tuple[LongArray, IntArray]:
     """Each node's children as children[offsets[v]:offsets[v + 1]], in ascending order."""
     nodes = len(parent)

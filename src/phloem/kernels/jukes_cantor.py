@@ -138,7 +138,7 @@ def _tip_outside(products, row, down, sibling, change, stay):
 
 
 @vector_kernel
-def _undo_scaling(outside, steps, factor):
+def undo_scaling(outside, steps, factor):
     """What was multiplied on the way up is multiplied on the way down."""
     for i in range(BLOCK):
         for _ in range(steps[i]):
@@ -199,7 +199,7 @@ def _go_down(neighbors, change, stay, tips, partials, outside, products, down, s
     for node in range(nodes - 2, leaf_count - 1, -1):
         own = at(outside, node * STATES)
         if scaled[node]:
-            _undo_scaling(own, at(steps, node * BLOCK), factor)
+            undo_scaling(own, at(steps, node * BLOCK), factor)
         _descend(at(down, 0), change[node], stay[node], own)
         for column in range(1, 3):
             child, sibling = neighbors[node, column], neighbors[node, 3 - column]

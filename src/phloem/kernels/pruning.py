@@ -15,33 +15,23 @@ import numpy as np
 
 from phloem.kernels.arrays import FloatArray, IntArray
 from phloem.kernels.jit import vector_kernel
-from phloem.kernels.jukes_cantor import BLOCK, FOURTH, SECOND, STATES, THIRD
+from phloem.kernels.jukes_cantor import BLOCK, FOURTH, SECOND, STATES, THIRD, undo_scaling
 from phloem.kernels.pointers import at
 
 MATRIX = 16  # entries of a transition matrix
 
 
 @vector_kernel
-def _multiply(message, matrix, partial):
-    """m = P·p for each pattern."""
+def _multiply(result, matrix, row, column, vector):
+    """P·p or Pᵀ·O for each pattern, by the distances of the matrix's rows and columns: (4, 1) or (1, 4)."""
     for state in range(4):
-        w0, w1, w2, w3 = matrix[4 * state], matrix[4 * state + 1], matrix[4 * state + 2], matrix[4 * state + 3]
+        first = row * state
+        w0, w1 = matrix[first], matrix[first + column]
+        w2, w3 = matrix[first + 2 * column], matrix[first + 3 * column]
         shift = state * BLOCK
         for i in range(BLOCK):
-            message[shift + i] = (w0 * partial[i] + w1 * partial[SECOND + i]) + (
-                w2 * partial[THIRD + i] + w3 * partial[FOURTH + i]
-            )
-
-
-@vector_kernel
-def _multiply_transposed(down, matrix, outside):
-    """D = Pᵀ·O for each pattern."""
-    for state in range(4):
-        w0, w1, w2, w3 = matrix[state], matrix[4 + state], matrix[8 + state], matrix[12 + state]
-        shift = state * BLOCK
-        for i in range(BLOCK):
-            down[shift + i] = (w0 * outside[i] + w1 * outside[SECOND + i]) + (
-                w2 * outside[THIRD + i] + w3 * outside[FOURTH + i]
+            result[shift + i] = (w0 * vector[i] + w1 * vector[SECOND + i]) + (
+                w2 * vector[THIRD + i] + w3 * vector[FOURTH + i]
             )
 
 
@@ -88,15 +78,6 @@ def _outer(derivative, outside, partial):
 
 
 @vector_kernel
-def _undo_scaling(down, steps, factor):
-    """What was multiplied on the way up is multiplied on the way down."""
-    for i in range(BLOCK):
-        for _ in range(steps[i]):
-            for state in range(4):
-                down[state * BLOCK + i] *= factor
-
-
-@vector_kernel
 def _climb(neighbors, matrices, category, tips, partial, message, steps, scaled, small, factor):
     """Partials and messages of all nodes below the root for one category of one block, children first."""
     nodes = len(neighbors)
@@ -104,14 +85,14 @@ def _climb(neighbors, matrices, category, tips, partial, message, steps, scaled,
     categories = matrices.shape[1]
     for node in range(leaf_count):
         matrix = at(matrices, (node * categories + category) * MATRIX)
-        _multiply(at(message, node * STATES), matrix, at(tips, node * STATES))
+        _multiply(at(message, node * STATES), matrix, 4, 1, at(tips, node * STATES))
     for node in range(leaf_count, nodes - 1):
         own = at(partial, node * STATES)
         _product(own, at(message, neighbors[node, 1] * STATES), at(message, neighbors[node, 2] * STATES))
         scaled[node] = _count_small(own, small)
         if scaled[node]:
             _rescale(own, at(steps, node * BLOCK), small, factor)
-        _multiply(at(message, node * STATES), at(matrices, (node * categories + category) * MATRIX), own)
+        _multiply(at(message, node * STATES), at(matrices, (node * categories + category) * MATRIX), 4, 1, own)
 
 
 @vector_kernel
@@ -127,9 +108,9 @@ def _go_down(neighbors, matrices, category, tips, partial, message, outside, dow
             _outer(at(derivatives, entry), own, at(tips, node * STATES))
             continue
         _outer(at(derivatives, entry), own, at(partial, node * STATES))
-        _multiply_transposed(at(down, 0), at(matrices, entry), own)
+        _multiply(at(down, 0), at(matrices, entry), 1, 4, own)
         if scaled[node]:
-            _undo_scaling(at(down, 0), at(steps, node * BLOCK), factor)
+            undo_scaling(at(down, 0), at(steps, node * BLOCK), factor)
         left, right = neighbors[node, 1], neighbors[node, 2]
         _product(at(outside, left * STATES), at(down, 0), at(message, right * STATES))
         _product(at(outside, right * STATES), at(down, 0), at(message, left * STATES))

@@ -20,7 +20,7 @@ from phloem.kernels.newick import (
     skip_blanks,
 )
 
-AMPERSAND, SLASH, STAR = ord("&"), ord("/"), ord("*")
+AMPERSAND, SLASH = ord("&"), ord("/")
 # A label, and so a quoted one, can begin after these; the apostrophe inside O'Brien is a letter.
 PRECEDES_LABEL = np.isin(np.arange(256), list(BLANKS + b"(),:;]"))
 ENDS_TITLE_WORD = np.isin(np.arange(256), list(BLANKS + b"=["))
