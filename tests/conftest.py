@@ -1,11 +1,12 @@
 """What all tests share: the real data where it is at hand, and programs that CI must have."""
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from phloem.search.programs import IQTREE
 
 # Kernels compile inside the first example, so no example has a deadline; CI draws the same examples each time.
 settings.register_profile("phloem", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -25,7 +26,7 @@ def real_data() -> Path:
 @pytest.fixture(scope="session")
 def iqtree() -> str:
     """The IQ-TREE program: CI must have it, others may do without."""
-    path = shutil.which("iqtree2")
-    if path is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("iqtree2 is not installed")
-    return path
+    found = IQTREE.find()
+    if found is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("IQ-TREE is not installed")
+    return found.path

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from phloem.random_streams import RandomStream
-from phloem.trees.generation import random_topologies
+from phloem.trees.generation import nni_neighbors, random_topologies
 from phloem.trees.topology import TopologyBatch
 from reference.nested import Nested
 
@@ -34,3 +34,15 @@ def nested_trees(draw: st.DrawFn, least: int = 3, most: int = 30, rooted: bool =
     if rooted:
         parts = [parts[0], tuple(parts[1:])] if len(parts) > 2 else parts
     return tuple(parts)
+
+
+@st.composite
+def related_topologies(draw: st.DrawFn, least: int = 4, most: int = 8, trees: int = 5) -> TopologyBatch:
+    """Distinct topologies a few interchanges apart, so that they share many clades, as bootstrap trees do."""
+    batch = draw(topology_batches(least=least, most=most, trees=2))
+    count = draw(st.integers(1, trees))
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    while len(batch) < count:
+        neighbors = nni_neighbors(batch[int(random.integers(len(batch)))])
+        batch = TopologyBatch.concatenate([batch, neighbors[int(random.integers(len(neighbors)))]])
+    return batch[np.unique(batch.parent, axis=0, return_index=True)[1]]

@@ -1,9 +1,10 @@
 """Every setting with its default. A setting that makes no sense cannot exist."""
 
+import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from phloem.errors import ConfigError
+from phloem.errors import ConfigError, quoted
 
 # Which parameters each model takes; all others must be left out.
 MODEL_PARAMETERS: dict[str, frozenset[str]] = {
@@ -56,3 +57,38 @@ class ModelConfig:
             raise ConfigError("--gamma and --alpha belong together: give both or neither.")
         if self.median_rates and self.gamma is None:
             raise ConfigError("--median-rates: only gamma categories have medians. Give --gamma and --alpha.")
+
+
+# What IQ-TREE asks for.
+LEAST_BOOTSTRAP_TREES = 1000
+PLAIN_MODEL = re.compile(r"[A-Za-z0-9+*{},./][A-Za-z0-9+*{},./-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapConfig:
+    """Ultrafast bootstrap by IQ-TREE: independent replicates of `count` trees each.
+
+    model: in IQ-TREE's words. threads: replicates at work at the same time, each on one core; None for all cores.
+    timeout: seconds for one replicate.
+    """
+
+    count: int = 1000
+    replicates: int = 10
+    seed: int = 1
+    model: str = "JC"
+    threads: int | None = None
+    timeout: float = 86_400.0
+
+    def __post_init__(self) -> None:
+        if self.count < LEAST_BOOTSTRAP_TREES:
+            raise ConfigError(f"--count {self.count}: IQ-TREE makes {LEAST_BOOTSTRAP_TREES} bootstrap trees or more.")
+        if self.replicates < 1:
+            raise ConfigError(f"--replicates {self.replicates}: at least 1 is needed.")
+        if self.seed < 0:
+            raise ConfigError(f"--seed {self.seed}: it must not be negative.")
+        if not PLAIN_MODEL.fullmatch(self.model):
+            raise ConfigError(f"--model {quoted(self.model)}: give one of IQ-TREE's names, such as JC, HKY or GTR+G4.")
+        if self.threads is not None and self.threads < 1:
+            raise ConfigError(f"--threads {self.threads}: at least 1 is needed.")
+        if not self.timeout > 0:
+            raise ConfigError(f"--timeout {self.timeout:g}: give a number of seconds above 0.")

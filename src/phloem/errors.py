@@ -33,6 +33,10 @@ class BadArgument(PhloemError):
     """A value outside the range that a function accepts."""
 
 
+class ProgramProblem(PhloemError):
+    """An external program that is missing, or that did not do its work."""
+
+
 class ConfigError(PhloemError):
     """A setting, or a combination of settings, that makes no sense."""
 

@@ -8,6 +8,7 @@ import hashlib
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from phloem.errors import BadArgument
 
@@ -31,10 +32,13 @@ class RandomStream:
         """The same stream's numbers for another step and particle."""
         return replace(self, step=step, particle=particle)
 
+    def key(self) -> NDArray[np.uint64]:
+        """The two words that the seed and the purpose stand for: what a kernel needs to draw for itself."""
+        digest = hashlib.blake2b(f"{self.seed}:{self.purpose}".encode(), digest_size=16).digest()
+        return np.frombuffer(digest, "<u8")
+
     def generator(self) -> np.random.Generator:
         """A fresh generator at this stream's beginning: two calls give the same numbers."""
-        digest = hashlib.blake2b(f"{self.seed}:{self.purpose}".encode(), digest_size=16).digest()
-        key = np.frombuffer(digest, "<u8")
         # The generator counts in the lowest words; steps and particles in the highest never run into each other.
         counter = np.array([0, 0, self.particle, self.step], np.uint64)
-        return np.random.Generator(np.random.Philox(key=key, counter=counter))
+        return np.random.Generator(np.random.Philox(key=self.key(), counter=counter))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from phloem.errors import BadArgument
+from phloem.cli.options import BURNIN_HELP, parse_burnin
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -24,9 +24,7 @@ def embed(
         typer.Argument(metavar="TREES", help="Newick or NEXUS files, plain or .gz, or a bundled example: primates."),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The .npz file to write.")],
-    burnin: Annotated[
-        str, typer.Option(help="Trees to drop from the start of each file: a count, or a fraction such as 0.25.")
-    ] = "0",
+    burnin: Annotated[str, typer.Option(help=BURNIN_HELP)] = "0",
     distinct: Annotated[
         bool, typer.Option("--distinct", help="Merge equal topologies and add up their weights.")
     ] = False,
@@ -50,7 +48,7 @@ def embed(
     done = run(
         trees,
         out,
-        burnin=_parse_burnin(burnin),
+        burnin=parse_burnin(burnin),
         distinct=distinct,
         keep_root=keep_root,
         dimension=dimension,
@@ -59,10 +57,3 @@ def embed(
     count = f"{done.trees:,} {'binary ' if done.binary else ''}tree{'' if done.trees == 1 else 's'}"
     degrees = "" if done.binary else " of any degrees"
     print(f"{count}{degrees} on {done.taxa:,} taxa, {done.channels:,} channels a node: {out}")
-
-
-def _parse_burnin(text: str) -> int | float:
-    try:
-        return int(text) if text.lstrip("+-").isdigit() else float(text)
-    except ValueError:
-        raise BadArgument(f"--burnin {text}: give a count of trees or a fraction from 0 up to 1.") from None

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from phloem.cli.tables import plain_console, plain_table
 from phloem.config import EMPIRICAL, ModelConfig
 from phloem.errors import ConfigError
 
@@ -87,10 +88,7 @@ def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
 
 
 def _print_tables(table: "LikelihoodTable", optimized: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False, soft_wrap=True)
+    console = plain_console()
     facts = table.alignment
     console.print(
         f"{facts.taxa} taxa, {facts.sites} sites, {facts.patterns} patterns, {facts.missing_share:.1%} missing, "
@@ -105,9 +103,7 @@ def _print_tables(table: "LikelihoodTable", optimized: bool) -> None:
     console.print(f"model {_model_line(table)}\n")
     lengths = table.sample.branch_lengths
     assert lengths is not None
-    plain = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for heading in ("tree", "log-likelihood", "tree length"):
-        plain.add_column(heading, justify="right")
+    plain = plain_table("tree", "log-likelihood", "tree length")
     for number, (value, row) in enumerate(zip(table.log_likelihoods, lengths, strict=True), 1):
         plain.add_row(str(number), f"{value:.4f}", f"{row.sum():.5f}")
     console.print(plain)
@@ -139,14 +135,10 @@ def _model_line(table: "LikelihoodTable") -> str:
 
 def _branch_table(table: "LikelihoodTable") -> "Table":
     """One row a branch: the taxon at its end, or how many taxa are below it."""
-    from rich.table import Table
-
     lengths, gradients = table.sample.branch_lengths, table.gradients
     assert lengths is not None
     assert gradients is not None
-    rows = Table(title="\nbranches", title_justify="left", box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for heading in ("tree", "branch", "length", "gradient"):
-        rows.add_column(heading, justify="left" if heading == "branch" else "right")
+    rows = plain_table("tree", "branch", "length", "gradient", title="\nbranches", left=("branch",))
     for tree, below in enumerate(table.taxa_below()):
         for branch, names in enumerate(below):
             what = names[0] if len(names) == 1 else f"above {len(names)} taxa: {', '.join(names)}"
@@ -157,12 +149,8 @@ def _branch_table(table: "LikelihoodTable") -> "Table":
 
 def _site_table(table: "LikelihoodTable") -> "Table":
     """One row a site, one column a tree."""
-    from rich.table import Table
-
     assert table.sites is not None
-    rows = Table(title="\nsites", title_justify="left", box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for heading in ("site", *(f"tree {number}" for number in range(1, len(table.sites) + 1))):
-        rows.add_column(heading, justify="right")
+    rows = plain_table("site", *(f"tree {number}" for number in range(1, len(table.sites) + 1)), title="\nsites")
     for site, values in enumerate(table.sites.T, 1):
         rows.add_row(str(site), *(f"{value:.6f}" for value in values))
     return rows

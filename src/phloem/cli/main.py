@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from phloem.cli import embed, info, likelihood, recover
+from phloem.cli import bootstrap, embed, info, likelihood, recover, sbn, support
 from phloem.errors import PhloemError
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -23,6 +23,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(epilog=likelihood.EXAMPLES)(likelihood.likelihood)
+app.command(epilog=bootstrap.EXAMPLES)(bootstrap.bootstrap)
+app.command(epilog=support.EXAMPLES)(support.support)
+app.add_typer(sbn.app)
 app.command(epilog=embed.EXAMPLES)(embed.embed)
 app.command(epilog=recover.EXAMPLES)(recover.recover)
 app.command(epilog=info.EXAMPLES)(info.info)

@@ -88,3 +88,15 @@ def count_shared_pairwise(first: WordArray, second: WordArray) -> IntArray:
         for column in range(len(second)):
             shared[row, column] = count_shared(first[row], second[column])
     return shared
+
+
+@kernel
+def hash_sets(sets: WordArray, keys: WordArray) -> WordArray:
+    """Hash of every bit set (sets, words): the XOR of its leaves' keys, (sets, 2)."""
+    hashes = np.zeros((len(sets), 2), np.uint64)
+    for row in range(len(sets)):
+        for leaf in range(len(keys)):
+            if (sets[row, leaf // 64] >> np.uint64(leaf % 64)) & np.uint64(1):
+                hashes[row, 0] ^= keys[leaf, 0]
+                hashes[row, 1] ^= keys[leaf, 1]
+    return hashes

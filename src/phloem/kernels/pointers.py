@@ -6,11 +6,13 @@ offsets the loops over it become vector code. `at` is the only place that makes 
 array for as long as the pointer lives, and no bounds are checked.
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numba
 from numba.core import types
 from numba.extending import intrinsic
+
+Pointer: TypeAlias = Any  # what `at` and `shift` give
 
 
 @intrinsic

@@ -5,10 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from phloem.data.examples import find_trees
 from phloem.errors import BadArgument
 from phloem.features.archive import write_separately, write_stacked
 from phloem.features.dirichlet import dirichlet_features, random_tips, tree_features
+from phloem.pipeline.tree_files import list_tree_files, refuse_overwriting
 from phloem.random_streams import RandomStream
 from phloem.trees.reading import read_any_trees
 from phloem.trees.sample import TreeSample, pool, pool_any
@@ -42,8 +42,7 @@ def embed(
     Several sources are several samples: each is normalised before they are pooled. `dimension` replaces
     the one-hot tips, as many channels as taxa, by random ones, which big trees need.
     """
-    if any(_is_same_file(out, source) for source in sources):
-        raise BadArgument(f"{out}: is an input as well. Name another file for --out.")
+    refuse_overwriting(out, sources)
     sample = _read(sources, burnin, keep_root)
     if distinct:
         sample = sample.distinct()
@@ -63,18 +62,11 @@ def embed(
     return Embedding(len(sample.weights), len(sample.taxa), isinstance(sample, TreeSample), channels)
 
 
-def _is_same_file(path: Path, other: str | Path) -> bool:
-    try:
-        return path.samefile(other)
-    except OSError:  # one of them does not exist, or cannot be looked at
-        return False
-
-
 def _read(sources: Sequence[str | Path], burnin: int | float, keep_root: bool) -> TreeSample | WeightedTrees:
     samples: list[TreeSample | WeightedTrees] = []
-    for source in sources:
+    for path in list_tree_files(sources):
         taxa = samples[0].taxa if samples else None
-        samples.append(read_any_trees(find_trees(source), taxa=taxa, burnin=burnin, keep_root=keep_root))
+        samples.append(read_any_trees(path, taxa=taxa, burnin=burnin, keep_root=keep_root))
     if len(samples) == 1:
         return samples[0]
     binary = [sample for sample in samples if isinstance(sample, TreeSample)]

@@ -1,33 +1,16 @@
 """What phloem runs on: versions, threads, compiled kernels, external programs."""
 
 import platform
-import re
-import shutil
-import subprocess
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from phloem.kernels.jit import cache_directory
+from phloem.search.programs import IQTREE, MRBAYES, Program
 from phloem.target.threads import available_threads
 
 PACKAGES = ("phloem", "numpy", "scipy", "torch", "numba", "llvmlite", "biopython", "typer", "rich")
-
-
-class Program(NamedTuple):
-    """An external program that phloem can use: its names in order of preference and how to ask its version."""
-
-    title: str
-    commands: tuple[str, ...]
-    version_arguments: tuple[str, ...]
-    purpose: str
-
-
-PROGRAMS = (
-    Program("IQ-TREE", ("iqtree3", "iqtree2", "iqtree"), ("--version",), "bootstrap trees"),
-    Program("MrBayes", ("mb",), ("-v",), "reference posteriors"),
-)
 
 
 def describe() -> dict[str, Any]:
@@ -37,7 +20,7 @@ def describe() -> dict[str, Any]:
         "system": platform.platform(),
         "threads": {"available": available_threads(), "torch": torch.get_num_threads()},
         "kernels": _kernels(),
-        "programs": [_find(program) for program in PROGRAMS],
+        "programs": [_find(program) for program in (IQTREE, MRBAYES)],
     }
 
 
@@ -49,22 +32,10 @@ def _kernels() -> dict[str, Any]:
 
 
 def _find(program: Program) -> dict[str, str | None]:
-    path = next(filter(None, map(shutil.which, program.commands)), None)
+    found = program.find()
     return {
         "name": program.title,
         "purpose": program.purpose,
-        "path": path,
-        "version": _version(path, program.version_arguments) if path else None,
+        "path": found.path if found else None,
+        "version": found.version if found else None,
     }
-
-
-def _version(path: str, arguments: tuple[str, ...]) -> str | None:
-    """The first dotted number in what the program says of its version; None if it says nothing of use."""
-    try:
-        run = subprocess.run(
-            [path, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10, errors="replace"
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    found = re.search(r"\d+(?:\.\d+)+\w*", run.stdout + run.stderr)
-    return found.group() if found else None

@@ -43,9 +43,12 @@ class TopologyBatch:
 
     @classmethod
     def from_canonical(cls, parent: IntArray) -> "TopologyBatch":
-        """From parents that are known to be canonical already, which is not checked."""
+        """From parents (batch, 2n-2) that are known to be canonical already, which is not checked."""
         parent = read_only(parent)  # numba would compile one more variant for writable arrays
-        return cls(parent, neighbors_of(parent))
+        batch = object.__new__(cls)
+        object.__setattr__(batch, "parent", parent)
+        object.__setattr__(batch, "neighbors", read_only(neighbors_of(parent)))
+        return batch
 
     @classmethod
     def from_parents(cls, parent: IntArray) -> "TopologyBatch":

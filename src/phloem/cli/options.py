@@ -1,0 +1,14 @@
+"""Options that several commands have, and what their text means."""
+
+from phloem.errors import BadArgument
+
+TREES_HELP = "Newick or NEXUS files, plain or .gz, a directory of them, or a bundled example: primates."
+BURNIN_HELP = "Trees to drop from the start of each file: a count, or a fraction such as 0.25."
+
+
+def parse_burnin(text: str) -> int | float:
+    """A count of trees, or a fraction of them."""
+    try:
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    except ValueError:
+        raise BadArgument(f"--burnin {text}: give a count of trees or a fraction from 0 up to 1.") from None

@@ -1,0 +1,117 @@
+"""`phloem sbn`: tree probabilities from a tree sample by a subsplit network."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from phloem.cli.options import BURNIN_HELP, TREES_HELP, parse_burnin
+
+if TYPE_CHECKING:
+    from phloem.pipeline.sbn import TreeScores
+
+FIT_EXAMPLES = """
+[bold]Examples[/bold]
+
+phloem sbn fit primates --out primates.sbn.npz
+
+phloem sbn fit run1.t run2.t --burnin 0.25 --method average --out quick.npz
+"""
+
+SCORE_EXAMPLES = """
+[bold]Examples[/bold]
+
+phloem sbn score primates.sbn.npz primates
+
+phloem sbn score posterior.npz other-run.t --burnin 0.25 --json
+"""
+
+app = typer.Typer(
+    name="sbn",
+    help="Tree probabilities from a tree sample by a subsplit network: fit one, score trees with it.",
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+)
+
+
+@app.command(epilog=FIT_EXAMPLES)
+def fit(
+    trees: Annotated[list[str], typer.Argument(metavar="TREES", help=f"{TREES_HELP} Each file counts the same.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The .npz file to write.")],
+    method: Annotated[
+        Literal["em", "average"],
+        typer.Option(help="em: maximum likelihood over rootings. average: all rootings alike, at once."),
+    ] = "em",
+    smoothing: Annotated[
+        float, typer.Option(min=0, help="Pseudo-count of every subsplit, as a share of the sample.")
+    ] = 1e-6,
+    burnin: Annotated[str, typer.Option(help=BURNIN_HELP)] = "0",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a line.")] = False,
+) -> None:
+    """Fit a subsplit network to trees: probabilities also for trees that were never sampled."""
+    # Imported here so that `phloem --help` need not wait for numba and torch.
+    from phloem.pipeline.sbn import fit_trees
+
+    with _progress() as show:
+        done = fit_trees(trees, out, method=method, smoothing=smoothing, burnin=parse_burnin(burnin), progress=show)
+    if as_json:
+        print(json.dumps(done._asdict()))
+        return
+    iterations = "" if method == "average" else f", {done.iterations:,} iterations of EM"
+    stopped = "" if done.converged else " (not converged)"
+    print(
+        f"{done.topologies:,} topologies on {done.taxa:,} taxa, {done.parameters:,} parameters{iterations}{stopped}, "
+        f"mean log-probability {done.log_likelihood:.4f}: {out}"
+    )
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """A line that follows EM, on a terminal only."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    with console.status("reading trees") as status:
+        yield lambda step: status.update(
+            f"EM iteration {step.iteration:,}, mean log-probability {step.log_likelihood:.6f}"
+        )
+
+
+@app.command(epilog=SCORE_EXAMPLES)
+def score(
+    network: Annotated[Path, typer.Argument(metavar="FILE", help="A network that `phloem sbn fit` wrote.")],
+    trees: Annotated[list[str], typer.Argument(metavar="TREES", help=f"{TREES_HELP} Each file counts the same.")],
+    burnin: Annotated[str, typer.Option(help=BURNIN_HELP)] = "0",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Print the log-probability of every tree, in file order, and how well the network fits the sample as a whole.
+
+    coverage: the share of the sample within the network's support. divergence: Kullback–Leibler, from the sample's
+    frequencies to the network.
+    """
+    # Imported here so that `phloem --help` need not wait for numba and torch.
+    from phloem.pipeline.sbn import score_trees
+
+    scores = score_trees(network, trees, burnin=parse_burnin(burnin))
+    if as_json:
+        print(json.dumps(scores.as_json()))
+    else:
+        _print_scores(scores)
+
+
+def _print_scores(scores: "TreeScores") -> None:
+    print(f"{'tree':>6}   {'weight':>10}   log-probability")
+    weights = scores.sample.normalized().weights
+    for number, (weight, value) in enumerate(zip(weights, scores.log_probabilities, strict=True), 1):
+        print(f"{number:>6}   {weight:>10.6f}   {value:>15.6f}")
+    divergence = "infinite" if scores.divergence is None else f"{scores.divergence:.6f}"
+    print(
+        f"\n{scores.topologies:,} topologies, coverage {scores.coverage:.6f}, "
+        f"probability in all {scores.total_probability:.6f}, divergence {divergence}"
+    )

@@ -1,0 +1,75 @@
+"""`phloem support`: what a support holds."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from phloem.cli.options import BURNIN_HELP, TREES_HELP, parse_burnin
+from phloem.cli.tables import plain_console, plain_table
+
+if TYPE_CHECKING:
+    from phloem.pipeline.support import SupportSummary
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+phloem support primates
+
+phloem support bootstrap/ --covers mrbayes/ --json
+
+phloem support run1.t run2.t --burnin 0.25 --credible 1 --minimum-count 2 --out support.npz
+"""
+
+
+def support(
+    trees: Annotated[list[str], typer.Argument(metavar="TREES", help=f"{TREES_HELP} One file is one replicate.")],
+    covers: Annotated[
+        list[str] | None,
+        typer.Option(metavar="REFERENCE", help="Trees, such as an MCMC sample, to be covered. May be repeated."),
+    ] = None,
+    credible: Annotated[
+        float, typer.Option(help="Keep each replicate's most frequent topologies up to this share; 1 keeps all.")
+    ] = 0.95,
+    minimum_count: Annotated[
+        float, typer.Option(min=0, help="Then leave out topologies that are fewer than this in all replicates.")
+    ] = 0,
+    burnin: Annotated[str, typer.Option(help=BURNIN_HELP)] = "0",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the support to this .npz file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Collect the support of a subsplit network from trees: all rootings of all topologies that are frequent enough.
+
+    A network on it can generate every tree whose subsplits were seen, also those that are in no file. With --covers,
+    say how much of a reference sample's weight is on such trees.
+    """
+    # Imported here so that `phloem --help` need not wait for numba.
+    from phloem.pipeline.support import summarize_support
+
+    summary = summarize_support(
+        trees,
+        credible=credible,
+        minimum_count=minimum_count,
+        burnin=parse_burnin(burnin),
+        covers=covers or [],
+        out=out,
+    )
+    if as_json:
+        print(json.dumps(summary._asdict()))
+    else:
+        _print_summary(summary)
+
+
+def _print_summary(summary: "SupportSummary") -> None:
+    files = "file" if summary.replicates == 1 else "files"
+    console = plain_console()
+    console.print(f"{summary.trees:,} trees on {summary.taxa:,} taxa in {summary.replicates:,} {files}\n")
+    table = plain_table("", "support", left=("",))
+    table.add_row("topologies", f"{summary.topologies:,}")
+    table.add_row("splits", f"{summary.splits:,}")
+    table.add_row("tables", f"{summary.tables:,}")
+    table.add_row("parameters", f"{summary.parameters:,}")
+    if summary.coverage is not None:
+        table.add_row("coverage", f"{summary.coverage:.6f}")
+    console.print(table)

@@ -1,0 +1,1 @@
+"""Where to look: bootstrap trees, and the external programs that make them."""

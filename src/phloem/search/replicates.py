@@ -1,0 +1,147 @@
+"""A directory of bootstrap replicates: one tree file each, and a manifest that says what they were made from."""
+
+import gzip
+import hashlib
+import json
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from phloem.config import BootstrapConfig
+from phloem.data.alignment import Alignment
+from phloem.errors import FileProblem
+from phloem.files import atomic_write, cannot_read
+from phloem.trees.sample import TreeSample
+from phloem.trees.writing import format_newick
+
+MANIFEST = "bootstrap.json"
+WAY_OUT = "Name another --out, or delete the files in this one."
+
+
+class ReplicateDirectory:
+    """Tree files `replicate_01.nwk.gz`, …, all made from the same alignment with the same settings.
+
+    `bootstrap.json` holds those settings and, for every file that is whole, its hash and the program that made it.
+    A file that it does not list, or with another hash, is not there. Files may be added from several threads.
+    """
+
+    def __init__(self, directory: Path, alignment: Alignment, config: BootstrapConfig) -> None:
+        """Look at the directory, which need not exist, and change nothing; an error if it has other replicates."""
+        self.directory = directory
+        self._settings = {
+            "alignment": alignment_hash(alignment),
+            "model": config.model,
+            "count": config.count,
+            "seed": config.seed,
+        }
+        self._files = self._read_manifest()
+        self._lock = Lock()
+
+    def tree_file(self, replicate: int) -> Path:
+        """Where a replicate's trees are, or will be. More replicates change no names."""
+        return self.directory / f"replicate_{replicate:02}.nwk.gz"
+
+    def log_file(self, replicate: int) -> Path:
+        """Where the log of a replicate that failed is kept."""
+        return self.directory / f"replicate_{replicate:02}.log"
+
+    def is_whole(self, replicate: int) -> bool:
+        """Whether the replicate is there, byte for byte as it was written."""
+        path = self.tree_file(replicate)
+        if path.name not in self._files:
+            return False
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return False
+        except OSError as problem:
+            raise cannot_read(path, problem) from None
+        return hashlib.sha256(content).hexdigest() == self._files[path.name]["sha256"]
+
+    def program(self, replicate: int) -> str:
+        """The program, with its version, that made the replicate."""
+        return self._files[self.tree_file(replicate).name]["program"]
+
+    def prepare(self) -> None:
+        """Make the directory and its manifest, so that a place that cannot be written is known before any work."""
+        try:
+            self.directory.mkdir(exist_ok=True)
+        except FileNotFoundError:
+            raise FileProblem(f"{self.directory}: its parent directory does not exist. Make it first.") from None
+        except (OSError, ValueError) as problem:
+            reason = getattr(problem, "strerror", None) or problem
+            raise FileProblem(f"{self.directory}: cannot be made ({reason}). Name another --out.") from None
+        self._write_manifest()
+
+    def add(self, replicate: int, sample: TreeSample, program: str) -> None:
+        """Write a replicate's trees: the same trees give the same bytes. A log of an earlier failure goes."""
+        path = self.tree_file(replicate)
+        lines = format_newick(sample.topologies, sample.taxa)
+        content = gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
+        with self._lock:
+            with atomic_write(path) as stream:
+                stream.write(content)
+            self._files[path.name] = {"sha256": hashlib.sha256(content).hexdigest(), "program": program}
+            self._write_manifest()
+            with suppress(OSError):  # most often there is none
+                self.log_file(replicate).unlink()
+
+    def keep_log(self, replicate: int, log: bytes) -> Path:
+        """Write what a program printed before it failed."""
+        path = self.log_file(replicate)
+        with self._lock, atomic_write(path) as stream:
+            stream.write(log)
+        return path
+
+    def _write_manifest(self) -> None:
+        manifest = self._settings | {"files": dict(sorted(self._files.items()))}
+        with atomic_write(self.directory / MANIFEST) as stream:
+            stream.write(json.dumps(manifest, indent=2).encode() + b"\n")
+
+    def _read_manifest(self) -> dict[str, dict[str, str]]:
+        """The files that the manifest lists, none if there is no manifest."""
+        path = self.directory / MANIFEST
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            self._check_no_foreign_files()
+            return {}
+        except NotADirectoryError:
+            raise FileProblem(f"{self.directory}: is not a directory. Name another --out.") from None
+        except (OSError, ValueError) as problem:
+            raise cannot_read(path, problem) from None
+        try:
+            found: dict[str, Any] = json.loads(content)
+            settings = {key: found[key] for key in self._settings}
+            files = {
+                str(name): {"sha256": str(entry["sha256"]), "program": str(entry["program"])}
+                for name, entry in found["files"].items()
+            }
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise FileProblem(f"{path}: is not a manifest of phloem, or damaged. {WAY_OUT}") from None
+        if settings == self._settings:
+            return files
+        if any((self.directory / name).exists() for name in files):
+            raise FileProblem(f"{self.directory}: holds replicates {self._difference(settings)}. {WAY_OUT}")
+        return {}  # nothing was ever finished with those settings
+
+    def _check_no_foreign_files(self) -> None:
+        """A file of ours never is without a manifest: others must not be written over."""
+        if foreign := sorted(self.directory.glob("replicate_*.nwk.gz")):
+            raise FileProblem(f"{foreign[0]}: is in the way, and no {MANIFEST} says what it is. {WAY_OUT}")
+
+    def _difference(self, settings: dict[str, Any]) -> str:
+        """What another manifest's settings have that ours have not."""
+        differing = [key for key, value in settings.items() if value != self._settings[key]]
+        return " and ".join(
+            "of another alignment" if key == "alignment" else f"with {key} {settings[key]}, not {self._settings[key]}"
+            for key in differing
+        )
+
+
+def alignment_hash(alignment: Alignment) -> str:
+    """SHA-256 over the taxa, in their order, and their states."""
+    digest = hashlib.sha256(json.dumps(alignment.taxa).encode())
+    digest.update(alignment.states.tobytes())
+    return digest.hexdigest()

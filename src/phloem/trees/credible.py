@@ -1,0 +1,25 @@
+"""The most frequent topologies of a sample, up to a share of its weight."""
+
+import numpy as np
+
+from phloem.errors import BadArgument
+from phloem.trees.sample import TreeSample
+
+# Shares are sums of many weights: a sum that is this near the line has not crossed it.
+ROUNDING = 1e-9
+
+
+def credible_topologies(sample: TreeSample, share: float) -> TreeSample:
+    """The sample's distinct topologies, most frequent first, as long as their weights stay within `share` of the total.
+
+    The topology that crosses the line is left out, unless it is the first. Equally frequent ones come as they first
+    appear. With a share of 1 all are kept, those of weight zero too.
+    """
+    if not 0 < share <= 1:
+        raise BadArgument(f"credible share {share:g}: give a number above 0 and up to 1.")
+    distinct = sample.distinct()
+    ordered = distinct[np.argsort(-distinct.weights, kind="stable")]
+    if share == 1:
+        return ordered
+    within = np.cumsum(ordered.weights) <= (share + ROUNDING) * ordered.weights.sum()
+    return ordered[: max(1, int(within.sum()))]

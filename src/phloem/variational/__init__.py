@@ -1,0 +1,1 @@
+"""Q(τ, q): distributions of topologies and of branch lengths."""

@@ -1,0 +1,170 @@
+"""`phloem support` and `phloem sbn`: what users type, see, and get wrong."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cli.test_commands import complaint, in_empty_directory  # noqa: F401
+from phloem.cli.main import run
+from phloem.variational.network_file import read_network
+from phloem.variational.support_file import read_support
+
+FIVE = "((a,b),c,(d,e));\n" * 6 + "((a,c),b,(d,e));\n" * 3 + "((b,c),a,(d,e));\n"
+
+
+def printed_json(capsys):
+    return json.loads(capsys.readouterr().out)
+
+
+def test_support_of_the_bundled_trees(capsys):
+    assert run(["support", "primates"]) == 0
+    out = capsys.readouterr().out
+    assert "21 trees on 12 taxa in 1 file" in out
+    for name, value in (("topologies", "7"), ("splits", "26"), ("tables", "119"), ("parameters", "108")):
+        assert any(line.split() == [name, value] for line in out.splitlines()), name
+
+
+def test_json_has_what_the_table_has(capsys):
+    assert run(["support", "primates", "--covers", "primates", "--json"]) == 0
+    found = printed_json(capsys)
+    assert {key: found[key] for key in ("topologies", "splits", "tables", "parameters")} == {
+        "topologies": 7,
+        "splits": 26,
+        "tables": 119,
+        "parameters": 108,
+    }
+    assert 0.95 < found["coverage"] <= 1
+    assert run(["support", "primates", "--json"]) == 0
+    assert printed_json(capsys)["coverage"] is None
+
+
+def test_every_option_changes_something(capsys):
+    Path("one.nwk").write_text(FIVE)
+    Path("two.nwk").write_text("((a,d),c,(b,e));\n" * 2)
+
+    def topologies(*options):
+        assert run(["support", "one.nwk", *options, "--json"]) == 0
+        return printed_json(capsys)["topologies"]
+
+    assert topologies() == 2  # 6 + 3 of 10; the last crosses 0.95
+    assert topologies("--credible", "1") == 3
+    assert topologies("--credible", "0.6") == 1
+    assert topologies("two.nwk") == 3
+    assert topologies("two.nwk", "--minimum-count", "3") == 2
+    assert topologies("--burnin", "9") == 1
+    assert topologies("--out", "support.npz") == 2
+    assert read_support("support.npz").topology_count == 2
+
+
+def test_coverage_is_the_share_of_weight_that_can_be_generated(capsys):
+    Path("one.nwk").write_text(FIVE)
+    Path("reference.nwk").write_text("((a,b),c,(d,e));\n((a,b),c,(d,e));\n((a,d),c,(b,e));\n((e,d),b,(c,a));\n")
+    assert run(["support", "one.nwk", "--covers", "reference.nwk", "--json"]) == 0
+    assert printed_json(capsys)["coverage"] == pytest.approx(0.75)
+    Path("other.nwk").write_text("((a,d),c,(b,e));\n")
+    assert run(["support", "one.nwk", "--covers", "reference.nwk", "--covers", "other.nwk", "--json"]) == 0
+    assert printed_json(capsys)["coverage"] == pytest.approx(0.375)
+
+
+def test_a_directory_stands_for_its_tree_files(capsys):
+    Path("trees").mkdir()
+    Path("trees/a.nwk").write_text(FIVE)
+    Path("trees/b.ufboot").write_text(FIVE)
+    Path("trees/notes.txt").write_text("not trees")
+    assert run(["support", "trees", "--json"]) == 0
+    assert printed_json(capsys)["replicates"] == 2
+    Path("empty").mkdir()
+    assert run(["support", "empty"]) == 2
+    assert "holds no tree files" in complaint(capsys)
+
+
+def test_one_tree_is_a_support_without_parameters(capsys):
+    Path("one.nwk").write_text("((a,b),c,(d,e));\n")
+    assert run(["support", "one.nwk", "--json"]) == 0
+    found = printed_json(capsys)
+    assert (found["topologies"], found["parameters"], found["splits"]) == (1, 0, 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(a,b,c,d);\n", "polytomy"),
+        ("(a,b,c);\n", "at least 4"),
+        ("((a,b),c,(d,a));\n", "'a'"),
+        ("", "no tree"),
+    ],
+)
+def test_bad_trees_are_one_line(capsys, text, message):
+    Path("bad.nwk").write_text(text)
+    assert run(["support", "bad.nwk", "--out", "support.npz"]) == 2
+    assert message in complaint(capsys)
+    assert not Path("support.npz").exists()
+
+
+def test_bad_requests_are_one_line(capsys):
+    Path("one.nwk").write_text(FIVE)
+    Path("six.nwk").write_text("((a,b),c,(d,(e,f)));\n")
+    for arguments, message in (
+        (["support", "nowhere.nwk"], "no such file"),
+        (["support", "one.nwk", "--covers", "six.nwk"], "'f'"),
+        (["support", "one.nwk", "six.nwk"], "'f'"),
+        (["support", "one.nwk", "--credible", "0"], "above 0 and up to 1"),
+        (["support", "one.nwk", "--minimum-count", "99"], "smaller minimum count"),
+        (["support", "one.nwk", "--burnin", "many"], "--burnin many"),
+        (["support", "one.nwk", "--out", "one.nwk"], "is an input as well"),
+        (["support", "one.nwk", "--out", "nowhere/support.npz"], "directory does not exist"),
+        (["sbn", "fit", "one.nwk", "--out", "one.nwk"], "is an input as well"),
+        (["sbn", "fit", "one.nwk", "--out", "x.npz", "--method", "guess"], "'em', 'average'"),
+        (["sbn", "fit", "one.nwk", "--out", "x.npz", "--smoothing", "-1"], "--smoothing"),
+        (["sbn", "score", "one.nwk", "one.nwk"], "is not an .npz file"),
+    ):
+        assert run(arguments) == 2, arguments
+        assert message in complaint(capsys), arguments
+    assert Path("one.nwk").read_text() == FIVE
+
+
+def test_a_network_is_fitted_and_scores_trees(capsys):
+    Path("one.nwk").write_text(FIVE)
+    assert run(["sbn", "fit", "one.nwk", "--out", "fitted.npz", "--smoothing", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "3 topologies on 5 taxa" in out
+    assert "iterations of EM" in out
+    Path("more.nwk").write_text("((a,b),c,(d,e));\n((a,c),b,(d,e));\n((a,d),c,(b,e));\n")
+    assert run(["sbn", "score", "fitted.npz", "more.nwk", "--json"]) == 0
+    scores = printed_json(capsys)
+    logs = [tree["log_probability"] for tree in scores["trees"]]
+    assert np.exp(logs[0]) == pytest.approx(0.6, abs=1e-4)
+    assert np.exp(logs[1]) == pytest.approx(0.3, abs=1e-4)
+    assert logs[2] is None
+    assert scores["coverage"] == pytest.approx(2 / 3)
+    assert scores["divergence"] is None
+    assert run(["sbn", "score", "fitted.npz", "one.nwk"]) == 0
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) == 13
+    assert "3 topologies, coverage 1.000000, probability in all 1.000000, divergence 0.000000" in out
+
+
+def test_fit_options_change_the_network(capsys):
+    Path("one.nwk").write_text(FIVE + "((a,d),c,(b,e));\n(a,d,(c,(b,e)));\n")
+    tables = {}
+    for name, options in {
+        "em": [],
+        "average": ["--method", "average"],
+        "smooth": ["--smoothing", "0.1"],
+        "late": ["--burnin", "0.5"],
+    }.items():
+        assert run(["sbn", "fit", "one.nwk", "--out", f"{name}.npz", *options, "--json"]) == 0
+        assert printed_json(capsys)["converged"]
+        tables[name] = tuple(read_network(f"{name}.npz").tables().probabilities)
+    assert len(set(tables.values())) == 4
+    assert run(["sbn", "fit", "one.nwk", "--out", "again.npz"]) == 0
+    assert Path("again.npz").read_bytes() == Path("em.npz").read_bytes()
+
+
+def test_sbn_alone_shows_its_help(capsys):
+    assert run(["sbn", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "fit" in out
+    assert "score" in out

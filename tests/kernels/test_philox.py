@@ -1,0 +1,18 @@
+"""Random numbers inside kernels are those of numpy's generator, bit for bit."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phloem.kernels.philox import fill_uniform
+from phloem.random_streams import RandomStream
+
+counters = st.integers(0, 2**63 - 1)
+
+
+@given(st.integers(0, 2**64), counters, counters, st.integers(0, 40))
+def test_uniform_numbers_are_those_of_the_streams_generator(seed, step, particle, count):
+    stream = RandomStream(seed, "test", step, particle)
+    drawn = np.empty(count)
+    fill_uniform(stream.key(), particle, step, drawn)
+    np.testing.assert_array_equal(drawn, stream.generator().random(count))

@@ -1,0 +1,124 @@
+"""Fitting a network to weighted trees: EM against a dictionary twin, and what it must never do."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phloem.errors import BadArgument
+from phloem.trees.generation import all_topologies
+from phloem.trees.reading import read_trees
+from phloem.trees.sample import TreeSample, pool
+from phloem.trees.topology import TopologyBatch
+from phloem.variational.fitting import fit_network
+from reference.dictionary_sbn import em_step
+from reference.nested import from_parent
+from strategies import related_topologies
+from variational.sbn_tables import as_dictionary
+
+
+def weighted(topologies: TopologyBatch, seed: int) -> TreeSample:
+    weights = np.random.default_rng(seed).exponential(size=len(topologies))
+    return TreeSample(tuple(map(str, range(topologies.taxon_count))), topologies, weights, None)
+
+
+samples = st.builds(weighted, related_topologies(most=7, trees=6), st.integers(0, 2**32))
+
+
+def assert_same_tables(found, expected, tolerance=1e-10):
+    assert found.keys() == expected.keys()
+    for parent, table in expected.items():
+        assert found[parent] == pytest.approx(table, abs=tolerance)
+
+
+@given(samples, st.sampled_from([0.0, 1e-3, 0.5]))
+@settings(max_examples=20)
+def test_every_step_is_that_of_the_dictionary_twin(sample, smoothing):
+    trees = [from_parent(parent, len(sample.taxa)) for parent in sample.topologies.parent]
+    fit = fit_network(sample, method="average", smoothing=smoothing)
+    support = fit.network.support
+    entries = as_dictionary(support, np.ones(support.entry_count))
+    expected = em_step(trees, sample.weights.tolist(), None, smoothing, entries)
+    if len(trees) == 1:  # a single topology has no parameters: its root is uniform either way
+        smoothing = 0.0
+    assert_same_tables(as_dictionary(support, fit.network.tables().probabilities), expected)
+    for steps in (1, 2, 3):
+        expected = em_step(trees, sample.weights.tolist(), expected, smoothing, entries)
+        fit = fit_network(sample, smoothing=smoothing, tolerance=1e-300, most_iterations=steps)
+        if fit.steps[-1].iteration == steps:
+            assert_same_tables(as_dictionary(support, fit.network.tables().probabilities), expected)
+
+
+@given(samples, st.sampled_from([0.0, 1e-4, 0.1]))
+@settings(max_examples=40)
+def test_em_never_lowers_its_objective(sample, smoothing):
+    fit = fit_network(sample, smoothing=smoothing, tolerance=1e-300, most_iterations=60)
+    objectives = np.array([step.objective for step in fit.steps])
+    assert (np.diff(objectives) >= -1e-12).all()
+    if smoothing == 0:
+        np.testing.assert_array_equal(objectives, [step.log_likelihood for step in fit.steps])
+
+
+def test_the_objective_holds_the_logarithm_of_the_dirichlet_prior():
+    sample = weighted(all_topologies(5)[[0, 3, 7, 9]], 2)
+    fit = fit_network(sample, smoothing=0.01)
+    logs = fit.network.log_prob(sample.topologies).detach().numpy()
+    likelihood = sample.normalized().weights @ logs
+    parameters = fit.network.tables().log_probabilities[: fit.network.support.parameter_count]
+    assert fit.steps[-1].log_likelihood == pytest.approx(likelihood)
+    assert fit.steps[-1].objective == pytest.approx(likelihood + 0.01 * parameters.sum())
+
+
+def test_em_beats_averaging_and_both_give_weight_to_trees_that_were_not_seen():
+    everything = all_topologies(6)
+    seen = np.random.default_rng(1).permutation(105)[:40]
+    sample = weighted(everything[seen], 5)
+    average, em = fit_network(sample, method="average"), fit_network(sample)
+    assert len(average.steps) == 1
+    assert em.converged
+    assert em.steps[-1].log_likelihood > average.steps[0].log_likelihood + 0.01
+    unseen = np.setdiff1d(np.arange(105), seen)
+    for fit in (average, em, fit_network(sample, smoothing=1e-3)):
+        assert fit.network.log_prob(everything[unseen]).exp().sum() > (1e-3 if fit is not em else 0)
+        assert abs(fit.network.log_prob(everything).exp().sum().item() - 1) < 1e-12
+
+
+def test_weights_count_as_shares_and_zero_as_absence():
+    topologies = all_topologies(5)
+    weights = np.array([3.0, 1, 0, 2])
+    once = fit_network(TreeSample(tuple("abcde"), topologies[:4], weights, None), smoothing=0.01)
+    repeated = topologies[[0, 0, 1, 3, 0, 3]]
+    again = fit_network(TreeSample(tuple("abcde"), repeated, np.full(6, 10.0), None), smoothing=0.01)
+    assert once.network.support.topology_count == again.network.support.topology_count == 3
+    np.testing.assert_allclose(once.network.tables().probabilities, again.network.tables().probabilities, rtol=1e-9)
+
+
+def test_progress_is_told_and_iterations_are_bounded():
+    told = []
+    sample = weighted(all_topologies(6)[::3], 1)
+    fit = fit_network(sample, tolerance=1e-30, most_iterations=3, progress=told.append)
+    assert told == list(fit.steps)
+    assert [step.iteration for step in told] == [0, 1, 2, 3]
+    assert not fit.converged
+
+
+@pytest.mark.parametrize(
+    "options", [{"method": "guess"}, {"smoothing": -1.0}, {"tolerance": 0.0}, {"most_iterations": 0}]
+)
+def test_bad_options_are_refused(options):
+    with pytest.raises(BadArgument):
+        fit_network(weighted(all_topologies(5)[:3], 1), **options)
+
+
+def test_one_run_of_ds1_predicts_all_ten(real_data):
+    runs = [read_trees(path) for path in sorted((real_data / "mrbayes" / "DS1").glob("*.gz"))]
+    reference = pool(runs).distinct().with_taxa(runs[0].taxa)
+
+    def divergence(**options) -> float:
+        logs = fit_network(runs[0], **options).network.log_prob(reference.topologies).detach().numpy()
+        inside = np.isfinite(logs)
+        assert reference.weights[inside].sum() > 0.9999
+        return float(reference.weights[inside] @ (np.log(reference.weights[inside]) - logs[inside]))
+
+    average, em, smoothed = divergence(method="average"), divergence(), divergence(smoothing=1e-6)
+    assert smoothed < 0.005 < em < 0.02 < average < 0.08
