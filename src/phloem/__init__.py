@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from phloem.config import BootstrapConfig as BootstrapConfig
     from phloem.data.alignment import Alignment as Alignment
     from phloem.data.patterns import SitePatterns as SitePatterns
     from phloem.data.patterns import compress as compress
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from phloem.features.recovery import recover_topologies as recover_topologies
     from phloem.features.recovery import recover_tree as recover_tree
     from phloem.random_streams import RandomStream as RandomStream
+    from phloem.search.bootstrap import bootstrap as bootstrap
     from phloem.target.likelihood import TreeLikelihood as TreeLikelihood
     from phloem.target.optimization import optimize_branch_lengths as optimize_branch_lengths
     from phloem.target.posterior import TreePosterior as TreePosterior
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from phloem.target.substitution import k80 as k80
     from phloem.target.substitution import sym as sym
     from phloem.target.substitution import tn93 as tn93
+    from phloem.trees.credible import credible_topologies as credible_topologies
     from phloem.trees.distance import robinson_foulds as robinson_foulds
     from phloem.trees.generation import all_topologies as all_topologies
     from phloem.trees.generation import nni_neighbors as nni_neighbors
@@ -49,10 +52,20 @@ if TYPE_CHECKING:
     from phloem.trees.writing import format_tree as format_tree
     from phloem.trees.writing import write_newick as write_newick
     from phloem.trees.writing import write_nexus as write_nexus
+    from phloem.variational.collection import collect_support as collect_support
+    from phloem.variational.fitting import SubsplitFit as SubsplitFit
+    from phloem.variational.fitting import fit_network as fit_network
+    from phloem.variational.network_file import read_network as read_network
+    from phloem.variational.network_file import write_network as write_network
+    from phloem.variational.sbn import SubsplitNetwork as SubsplitNetwork
+    from phloem.variational.support import SubsplitSupport as SubsplitSupport
+    from phloem.variational.support_file import read_support as read_support
+    from phloem.variational.support_file import write_support as write_support
 
 __version__ = version("phloem")
 
 _MODULES = {
+    "phloem.config": ("BootstrapConfig",),
     "phloem.data.alignment": ("Alignment",),
     "phloem.data.patterns": ("SitePatterns", "compress"),
     "phloem.data.reading": ("read_alignment",),
@@ -60,12 +73,14 @@ _MODULES = {
     "phloem.features.dirichlet": ("dirichlet_features", "random_tips", "tree_features"),
     "phloem.features.recovery": ("recover_topologies", "recover_tree"),
     "phloem.random_streams": ("RandomStream",),
+    "phloem.search.bootstrap": ("bootstrap",),
     "phloem.target.likelihood": ("TreeLikelihood",),
     "phloem.target.optimization": ("optimize_branch_lengths",),
     "phloem.target.posterior": ("TreePosterior",),
     "phloem.target.prior": ("TreePrior",),
     "phloem.target.site_rates": ("SiteRates",),
     "phloem.target.substitution": ("SubstitutionModel", "f81", "gtr", "hky85", "jc69", "k80", "sym", "tn93"),
+    "phloem.trees.credible": ("credible_topologies",),
     "phloem.trees.distance": ("robinson_foulds",),
     "phloem.trees.generation": ("all_topologies", "nni_neighbors", "random_topologies"),
     "phloem.trees.reading": ("parse_newick", "read_any_trees", "read_trees"),
@@ -74,6 +89,12 @@ _MODULES = {
     "phloem.trees.topology": ("TopologyBatch",),
     "phloem.trees.tree": ("Tree", "WeightedTrees"),
     "phloem.trees.writing": ("format_newick", "format_tree", "write_newick", "write_nexus"),
+    "phloem.variational.collection": ("collect_support",),
+    "phloem.variational.fitting": ("SubsplitFit", "fit_network"),
+    "phloem.variational.network_file": ("read_network", "write_network"),
+    "phloem.variational.sbn": ("SubsplitNetwork",),
+    "phloem.variational.support": ("SubsplitSupport",),
+    "phloem.variational.support_file": ("read_support", "write_support"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
