@@ -11,6 +11,7 @@ IntArray: TypeAlias = NDArray[np.int32]
 LongArray: TypeAlias = NDArray[np.int64]
 WordArray: TypeAlias = NDArray[np.uint64]
 FloatArray: TypeAlias = NDArray[np.float64]
+RealArray: TypeAlias = NDArray[Any]  # single or double precision
 
 Array = TypeVar("Array", bound=NDArray[Any])
 

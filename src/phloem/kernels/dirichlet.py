@@ -7,8 +7,9 @@ Down:  x = c * x_parent + d
 
 import numpy as np
 
-from phloem.kernels.arrays import FloatArray, IntArray, LongArray
-from phloem.kernels.jit import kernel
+from phloem.kernels.arrays import FloatArray, IntArray, LongArray, RealArray
+from phloem.kernels.jit import kernel, vector_kernel
+from phloem.kernels.pointers import at
 
 
 @kernel
@@ -101,3 +102,61 @@ def embed_trees(parents: IntArray, tips: FloatArray) -> FloatArray:
     for tree in range(len(parents)):
         embed_tree(parents[tree], tips, features[tree])
     return features
+
+
+@vector_kernel
+def project_tips(neighbors: IntArray, tips: RealArray) -> RealArray:
+    """Features (batch, 2n-2, channels) of canonical binary trees that share the tips (n, channels)."""
+    batch, nodes, _ = neighbors.shape
+    features = np.empty((batch, nodes, tips.shape[1]), tips.dtype)
+    for tree in range(batch):
+        features[tree, : len(tips)] = tips
+        features[tree, len(tips) :] = 0
+        solve_interior(neighbors[tree], features[tree])
+    return features
+
+
+@vector_kernel
+def project_tips_backward(neighbors: IntArray, gradient: RealArray) -> RealArray:
+    """The adjoint of `project_tips`: from (batch, 2n-2, channels) to (n, channels), summed over the batch.
+
+    The system that interior features solve is symmetric, so its adjoint is the same system with the interior gradient
+    as a source and tips of zero; a tip's gradient is its own and its neighbour's solution.
+    """
+    batch, nodes, channels = gradient.shape
+    leaf_count = nodes // 2 + 1
+    sums = np.zeros((leaf_count, channels), gradient.dtype)
+    rows = np.empty((nodes, channels), gradient.dtype)
+    for tree in range(batch):
+        rows[:leaf_count] = 0
+        rows[leaf_count:] = gradient[tree, leaf_count:]
+        solve_interior(neighbors[tree], rows)
+        for leaf in range(leaf_count):
+            above = neighbors[tree, leaf, 0]
+            for channel in range(channels):
+                sums[leaf, channel] += gradient[tree, leaf, channel] + rows[above, channel]
+    return sums
+
+
+@vector_kernel
+def solve_interior(neighbors: IntArray, rows: RealArray) -> None:
+    """Solve deg·x_u - Σ x_neighbours = source_u at the interior nodes of a binary tree, in place, for given tips."""
+    nodes, channels = rows.shape
+    leaf_count = nodes // 2 + 1
+    share = np.zeros(nodes, rows.dtype)
+    one, three = rows.dtype.type(1), rows.dtype.type(3)
+    for node in range(leaf_count, nodes):
+        left, right = neighbors[node, 1], neighbors[node, 2]
+        share[node] = one / (three - share[left] - share[right])
+        target, first, second = at(rows, node * channels), at(rows, left * channels), at(rows, right * channels)
+        scale = share[node]
+        for channel in range(channels):
+            target[channel] = scale * (target[channel] + first[channel] + second[channel])
+    target, first, scale = at(rows, (nodes - 1) * channels), at(rows, 0), share[nodes - 1]
+    for channel in range(channels):
+        target[channel] += scale * first[channel]  # taxon 0 is the root's third child
+    for node in range(nodes - 2, leaf_count - 1, -1):
+        target, source = at(rows, node * channels), at(rows, neighbors[node, 0] * channels)
+        scale = share[node]
+        for channel in range(channels):
+            target[channel] += scale * source[channel]

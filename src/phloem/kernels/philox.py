@@ -4,6 +4,7 @@ A block is a function of a key and a counter alone, so any kernel can draw any p
 doubles are, bit for bit, those of numpy's `Generator(Philox(key, counter)).random()`.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -59,3 +60,26 @@ def fill_uniform(key: WordArray, particle: int, step: int, numbers: FloatArray) 
         words = block(key, start // 4 + 1, particle, step)
         for place in range(min(4, len(numbers) - start)):
             numbers[start + place] = (words[place] >> np.uint64(11)) * UNIT
+
+
+@kernel
+def fill_normal(key: WordArray, particle: int, step: int, numbers: FloatArray) -> None:
+    """Standard normal numbers by Box & Muller (1958) from that particle's uniform ones at that step."""
+    for start in range(0, len(numbers), 4):
+        words = block(key, start // 4 + 1, particle, step)
+        for pair in range(2):
+            # 1 - u is never zero, and so its logarithm finite.
+            radius = math.sqrt(-2.0 * math.log(1.0 - (words[2 * pair] >> np.uint64(11)) * UNIT))
+            angle = 2.0 * math.pi * ((words[2 * pair + 1] >> np.uint64(11)) * UNIT)
+            place = start + 2 * pair
+            if place < len(numbers):
+                numbers[place] = radius * math.cos(angle)
+            if place + 1 < len(numbers):
+                numbers[place + 1] = radius * math.sin(angle)
+
+
+@kernel
+def fill_normal_rows(key: WordArray, first_particle: int, step: int, rows: FloatArray) -> None:
+    """One particle a row, from `first_particle` on."""
+    for row in range(len(rows)):
+        fill_normal(key, first_particle + row, step, rows[row])

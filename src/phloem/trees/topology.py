@@ -113,6 +113,14 @@ class TopologyBatch:
     def __iter__(self) -> "Iterator[TopologyBatch]":
         return (self[index] for index in range(len(self)))
 
+    def distinct(self) -> "tuple[TopologyBatch, list[int]]":
+        """Each topology once, in order of first appearance, and for every tree which of them it is."""
+        numbers: dict[bytes, int] = {}
+        group = [numbers.setdefault(row.tobytes(), len(numbers)) for row in self.parent]
+        if len(numbers) == len(self):
+            return self, group
+        return self[[group.index(number) for number in range(len(numbers))]], group
+
     def equal(self, other: "TopologyBatch") -> BoolArray:
         """Tree by tree, whether the topologies are the same, (batch,)."""
         if self.parent.shape[1] != other.parent.shape[1]:

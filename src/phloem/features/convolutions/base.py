@@ -1,0 +1,32 @@
+"""What a graph convolution is."""
+
+import math
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from phloem.features.graph import TreeGraph
+from phloem.features.states import NodeStates
+
+
+class Convolution(nn.Module, ABC):
+    """One round of message passing, activation included: new states for all nodes from their own and their neighbours'.
+
+    It must not depend on how nodes are numbered, and must ignore the padding of the neighbour table.
+    """
+
+    @abstractmethod
+    def forward(self, states: NodeStates, graph: TreeGraph) -> Tensor:
+        """New states, (nodes, outputs)."""
+
+
+def new_weight(rows: int, inputs: int, fan_in: int | None = None) -> nn.Parameter:
+    """A matrix (rows, inputs) of uniform numbers within ±1/√fan_in, as torch's linear layers begin."""
+    bound = 1 / math.sqrt(fan_in or inputs)
+    return nn.Parameter(torch.empty(rows, inputs).uniform_(-bound, bound))
+
+
+def new_bias(outputs: int, fan_in: int) -> nn.Parameter:
+    """A vector of uniform numbers within ±1/√fan_in, as torch's linear layers begin."""
+    return nn.Parameter(new_weight(1, outputs, fan_in).detach()[0])

@@ -1,0 +1,38 @@
+"""Graph isomorphism networks (Xu et al. 2019)."""
+
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from phloem.errors import BadArgument
+from phloem.features.convolutions.base import Convolution
+from phloem.features.fused import dense_elu, sum_convolution
+from phloem.features.graph import TreeGraph
+from phloem.features.states import DenseStates, NodeStates
+
+
+@final
+class GinConvolution(Convolution):
+    """h'_v = ELU(MLP((1 + ε)·h_v + Σ_{u ∈ N(v)} h_u)), with ε a parameter that begins at 0, or fixed.
+
+    The MLP is one linear map, as in the code that made the paper's tables; with `layers=2` it is linear, ELU, linear,
+    as in the paper's text. (nodes, inputs) → (nodes, outputs). The first map commutes with the sum and comes first.
+    """
+
+    def __init__(self, inputs: int, outputs: int, *, layers: int = 1, learn_epsilon: bool = True) -> None:
+        super().__init__()
+        if layers not in (1, 2):
+            raise BadArgument(f"GIN: an MLP of {layers} layers. Give 1 or 2.")
+        self.linear = nn.Linear(inputs, outputs)
+        self.second = nn.Linear(outputs, outputs) if layers == 2 else None
+        epsilon = torch.zeros(1)
+        self.epsilon = nn.Parameter(epsilon) if learn_epsilon else None
+
+    def forward(self, states: NodeStates, graph: TreeGraph) -> Tensor:
+        """New states, (nodes, outputs)."""
+        own_scale = None if self.epsilon is None else 1 + self.epsilon
+        hidden = sum_convolution(states, self.linear.weight, self.linear.bias, graph, own_scale=own_scale)
+        if self.second is None:
+            return hidden
+        return dense_elu(DenseStates(hidden), self.second.weight, self.second.bias)

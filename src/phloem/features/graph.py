@@ -1,0 +1,81 @@
+"""Trees as one graph: the nodes of a batch in a row, each with its neighbours."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from phloem.errors import BadArgument
+from phloem.kernels.arrays import IntArray
+from phloem.trees.topology import TopologyBatch
+from phloem.trees.tree import Tree
+
+
+@dataclass(frozen=True, eq=False)
+class TreeGraph:
+    """All nodes of some trees, tree after tree, with the neighbours of each and the branches between them.
+
+    Neighbours are padded with -1 after the last. Branches come tree by tree, in the order of their lower nodes.
+    """
+
+    neighbors: IntArray  # (nodes, width)
+    branches: IntArray  # (branches, 2)  lower and upper end
+    tree_starts: IntArray  # (trees + 1,)  where each tree's nodes begin
+
+    @classmethod
+    def of_topologies(cls, topologies: TopologyBatch) -> "TreeGraph":
+        """Binary trees: (batch · (2n-2)) nodes of degree 1 or 3."""
+        batch, nodes = topologies.parent.shape
+        starts = np.arange(0, (batch + 1) * nodes, nodes, dtype=np.int32)
+        table = topologies.neighbors + starts[:-1, None, None]
+        table[:, : topologies.taxon_count, 1:] = -1
+        branches = np.empty((batch, nodes - 1, 2), np.int32)
+        branches[:, :, 0] = np.arange(nodes - 1, dtype=np.int32) + starts[:-1, None]
+        branches[:, :, 1] = topologies.parent[:, :-1] + starts[:-1, None]
+        return cls(table.reshape(-1, 3), branches.reshape(-1, 2), starts)
+
+    @classmethod
+    def of_trees(cls, trees: Sequence[Tree]) -> "TreeGraph":
+        """Trees of any degrees."""
+        if not trees:
+            raise BadArgument("graph: no trees given.")
+        starts = np.concatenate([[0], np.cumsum([len(tree.parent) for tree in trees])]).astype(np.int32)
+        lower = np.concatenate(
+            [np.arange(len(tree.parent) - 1) + start for tree, start in zip(trees, starts[:-1], strict=True)]
+        )
+        upper = np.concatenate([tree.parent[:-1] + start for tree, start in zip(trees, starts[:-1], strict=True)])
+        branches = np.stack([lower, upper], axis=1).astype(np.int32)
+        ends = np.concatenate([branches, branches[:, ::-1]])
+        ends = ends[np.argsort(ends[:, 0], kind="stable")]
+        degrees = np.bincount(ends[:, 0], minlength=starts[-1])
+        firsts = np.concatenate([[0], np.cumsum(degrees)[:-1]])
+        table = np.full((starts[-1], degrees.max()), -1, np.int32)
+        table[ends[:, 0], np.arange(len(ends)) - firsts[ends[:, 0]]] = ends[:, 1]
+        return cls(table, branches, starts)
+
+    @property
+    def node_count(self) -> int:
+        return len(self.neighbors)
+
+    @cached_property
+    def degrees(self) -> IntArray:
+        """Number of neighbours of each node, (nodes,)."""
+        counts: IntArray = (self.neighbors >= 0).sum(axis=1, dtype=np.int32)
+        return counts
+
+    @cached_property
+    def neighbor_index(self) -> Tensor:
+        """The neighbour table for torch's indexing, (nodes, width): node 0 stands where there is padding."""
+        return torch.from_numpy(np.maximum(self.neighbors, 0).astype(np.int64))
+
+    @cached_property
+    def padding(self) -> Tensor:
+        """True where the neighbour table has no neighbour, (nodes, width)."""
+        return torch.from_numpy(self.neighbors < 0)
+
+    def gather(self, states: Tensor) -> Tensor:
+        """The states of each node's neighbours, (nodes, width, channels); what stands in padding means nothing."""
+        return states[self.neighbor_index]

@@ -1,0 +1,108 @@
+"""Learnable topological features (Zhang 2023): raw features, rounds of message passing, an MLP on every node."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from phloem.errors import BadArgument
+from phloem.features.convolutions import CONVOLUTIONS, build_convolution
+from phloem.features.convolutions.base import Convolution
+from phloem.features.fused import branch_max, dense_elu
+from phloem.features.graph import TreeGraph
+from phloem.features.states import DenseStates, NodeStates, RawStates, tree_states
+from phloem.trees.topology import TopologyBatch
+from phloem.trees.tree import Tree
+
+# A name of the registry, "mlp" for none, or what makes one from its numbers of inputs and outputs: a class will do.
+ConvolutionChoice = str | Callable[[int, int], Convolution]
+
+
+class NodeFeatures(nn.Module):
+    """Features of the nodes of trees on n taxa: h⁰ raw, `depth` convolutions, then two layers with ELU on every node.
+
+    (nodes, n) → (nodes, width). Without any convolution this is the MLP variant.
+    """
+
+    def __init__(
+        self, taxon_count: int, convolution: ConvolutionChoice = "edge", *, depth: int = 2, width: int = 100
+    ) -> None:
+        super().__init__()
+        if depth < 0 or width < 1:
+            raise BadArgument(f"features: {depth} convolutions of width {width}. Give 0 or more, and at least 1.")
+        if isinstance(convolution, str) and convolution not in (*CONVOLUTIONS, "mlp"):
+            raise BadArgument(f"features: {convolution}? Choose one of {', '.join(CONVOLUTIONS)} or mlp.")
+        sizes = [taxon_count] + (0 if convolution == "mlp" else depth) * [width]
+        self.taxon_count = taxon_count
+        self.width = width
+        self.convolutions = nn.ModuleList(_make(convolution, inputs, width) for inputs in sizes[:-1])
+        self.first = nn.Linear(sizes[-1], width)
+        self.second = nn.Linear(width, width)
+
+    def forward(self, states: NodeStates, graph: TreeGraph) -> Tensor:
+        """Features of all nodes, (nodes, width), from their raw features."""
+        for convolution in self.convolutions:
+            states = DenseStates(convolution(states, graph))
+        hidden = dense_elu(states, self.first.weight, self.first.bias)
+        return dense_elu(DenseStates(hidden), self.second.weight, self.second.bias)
+
+    def of_topologies(self, topologies: TopologyBatch) -> tuple[Tensor, TreeGraph]:
+        """Features of the nodes of binary trees, tree after tree, and the graph that they are on."""
+        self._check(topologies.taxon_count)
+        graph = TreeGraph.of_topologies(topologies)
+        return self(RawStates(topologies, self.first.weight.dtype), graph), graph
+
+    def of_trees(self, trees: Sequence[Tree]) -> tuple[Tensor, TreeGraph]:
+        """Features of the nodes of trees of any degrees, tree after tree, and the graph that they are on."""
+        for tree in trees:
+            self._check(tree.leaf_count)
+        graph = TreeGraph.of_trees(trees)
+        return self(tree_states(trees, self.first.weight.dtype), graph), graph
+
+    def _check(self, taxon_count: int) -> None:
+        if taxon_count != self.taxon_count:
+            raise BadArgument(f"trees on {taxon_count} taxa for features of trees on {self.taxon_count}.")
+
+
+def _make(convolution: ConvolutionChoice, inputs: int, outputs: int) -> Convolution:
+    if isinstance(convolution, str):
+        return build_convolution(convolution, inputs, outputs)
+    return convolution(inputs, outputs)
+
+
+class BranchReadout(nn.Module):
+    """Numbers for every branch: the maximum of its ends' features, linear, ELU, linear.
+
+    (nodes, width) → (branches, outputs).
+    """
+
+    def __init__(self, width: int, outputs: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(width, width)
+        self.second = nn.Linear(width, outputs)
+
+    def forward(self, features: Tensor, graph: TreeGraph) -> Tensor:
+        """The numbers, (branches, outputs)."""
+        hidden = dense_elu(DenseStates(branch_max(features, graph)), self.first.weight, self.first.bias)
+        numbers: Tensor = self.second(hidden)
+        return numbers
+
+
+class TreeReadout(nn.Module):
+    """One number for every tree: the sum of its nodes' features, linear, ELU, linear. (nodes, width) → (trees,)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(width, width)
+        self.second = nn.Linear(width, 1)
+
+    def forward(self, features: Tensor, graph: TreeGraph) -> Tensor:
+        """The numbers, (trees,)."""
+        sizes = np.diff(graph.tree_starts)
+        if (sizes == sizes[0]).all():
+            sums = features.reshape(len(sizes), sizes[0], -1).sum(dim=1)
+        else:
+            sums = torch.segment_reduce(features, "sum", lengths=torch.from_numpy(sizes.astype(np.int64)))
+        number: Tensor = self.second(dense_elu(DenseStates(sums), self.first.weight, self.first.bias))
+        return number[:, 0]

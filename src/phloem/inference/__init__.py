@@ -1,0 +1,1 @@
+"""From a target and a variational family to a posterior: estimators, training, evaluation."""

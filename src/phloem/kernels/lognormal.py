@@ -1,0 +1,44 @@
+"""Independent lognormal numbers, tree by tree: samples with their log-density, log-densities, and gradients of both.
+
+log q = location + scale · noise, with log scale given: location and log scale stand side by side, (batch, branches, 2).
+"""
+
+import math
+
+from phloem.kernels.arrays import FloatArray
+from phloem.kernels.jit import kernel
+
+HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+@kernel
+def sample_lognormal(numbers: FloatArray, noise: FloatArray, lengths: FloatArray, log_densities: FloatArray) -> None:
+    """lengths (batch, branches) from noise of the same shape, and the log-density of each tree's, (batch,)."""
+    batch, branches, _ = numbers.shape
+    for tree in range(batch):
+        total = 0.0
+        for branch in range(branches):
+            log_scale, deviation = numbers[tree, branch, 1], noise[tree, branch]
+            log_length = numbers[tree, branch, 0] + math.exp(log_scale) * deviation
+            lengths[tree, branch] = math.exp(log_length)
+            total -= log_length + log_scale + 0.5 * deviation * deviation + HALF_LOG_TWO_PI
+        log_densities[tree] = total
+
+
+@kernel
+def sample_lognormal_backward(
+    numbers: FloatArray,
+    noise: FloatArray,
+    lengths: FloatArray,
+    length_gradient: FloatArray,
+    density_gradient: FloatArray,
+    numbers_gradient: FloatArray,
+) -> None:
+    """The gradient for location and log scale, from those for lengths and log-densities; the noise is fixed."""
+    batch, branches, _ = numbers.shape
+    for tree in range(batch):
+        for branch in range(branches):
+            by_log_length = length_gradient[tree, branch] * lengths[tree, branch] - density_gradient[tree]
+            spread = math.exp(numbers[tree, branch, 1]) * noise[tree, branch]
+            numbers_gradient[tree, branch, 0] = by_log_length
+            numbers_gradient[tree, branch, 1] = by_log_length * spread - density_gradient[tree]

@@ -1,0 +1,197 @@
+"""Messages between neighbours and their gradients, a row of channels at a time, which becomes vector code.
+
+A graph's table (nodes, width) lists each node's neighbours, -1 after the last. Rows are contiguous, in single or double
+precision; constants have the arrays' own type, as numba would compute in doubles otherwise. `values` holds for every
+node what it keeps for itself, `own`, beside what it sends, `other`: (nodes, 2·channels), or (nodes, channels) where
+both are the same. Outputs are written where the caller says.
+"""
+
+import numpy as np
+
+from phloem.kernels.activations import elu, elu_slope
+from phloem.kernels.arrays import ByteArray, IntArray, RealArray
+from phloem.kernels.jit import vector_kernel
+from phloem.kernels.pointers import at
+
+
+@vector_kernel
+def sum_messages(
+    values: RealArray,
+    table: IntArray,
+    own_scale: RealArray,
+    target_scale: RealArray,
+    source_scale: RealArray,
+    bias: RealArray,
+    outputs: RealArray,
+) -> None:
+    """outputs[v] = ELU(own_scale[v] · own[v] + target_scale[v] · Σ_u source_scale[u] · other[u] + bias)."""
+    nodes, width = table.shape
+    channels, stride = outputs.shape[1], values.shape[1]
+    added = at(bias, 0)
+    for node in range(nodes):
+        target, source, scale = at(outputs, node * channels), at(values, node * stride), own_scale[node]
+        for channel in range(channels):
+            target[channel] = scale * source[channel] + added[channel]
+        for slot in range(width):
+            neighbor = table[node, slot]
+            if neighbor < 0:
+                break
+            source = at(values, (neighbor + 1) * stride - channels)
+            scale = target_scale[node] * source_scale[neighbor]
+            for channel in range(channels):
+                target[channel] += scale * source[channel]
+        for channel in range(channels):
+            target[channel] = elu(target[channel])
+
+
+@vector_kernel
+def sum_messages_backward(
+    inner: RealArray,
+    table: IntArray,
+    own_scale: RealArray,
+    target_scale: RealArray,
+    source_scale: RealArray,
+    values_gradient: RealArray,
+) -> None:
+    """The gradient for `values`, from that of what stands inside the ELU, `inner`, (nodes, channels).
+
+    Neighbours are each other's, so what a node sent to them comes back as a sum over them: nothing is scattered.
+    """
+    nodes, width = table.shape
+    channels, stride = inner.shape[1], values_gradient.shape[1]
+    zero = inner.dtype.type(0)
+    for node in range(nodes):
+        own, source, scale = at(values_gradient, node * stride), at(inner, node * channels), own_scale[node]
+        for channel in range(channels):
+            own[channel] = scale * source[channel]
+        sent = at(values_gradient, (node + 1) * stride - channels)
+        if stride > channels:
+            for channel in range(channels):
+                sent[channel] = zero
+        for slot in range(width):
+            neighbor = table[node, slot]
+            if neighbor < 0:
+                break
+            source, scale = at(inner, neighbor * channels), source_scale[node] * target_scale[neighbor]
+            for channel in range(channels):
+                sent[channel] += scale * source[channel]
+
+
+@vector_kernel
+def max_messages(values: RealArray, table: IntArray, bias: RealArray, outputs: RealArray, slots: ByteArray) -> None:
+    """outputs[v] = ELU(max_k ELU(own[v] + other[table[v, k]] + bias)): the maximum goes inside, as ELU is monotone.
+
+    For the way back, `slots` (nodes, channels) gets the k of the maximum, the first of equal ones, and the slope of
+    both ELUs takes the place of `own`, which is not needed any more.
+    """
+    nodes, width = table.shape
+    channels = outputs.shape[1]
+    added = at(bias, 0)
+    for node in range(nodes):
+        target, chosen = at(outputs, node * channels), at(slots, node * channels)
+        source = at(values, (2 * table[node, 0] + 1) * channels)
+        for channel in range(channels):
+            target[channel] = source[channel]
+            chosen[channel] = 0
+        for slot in range(1, width):
+            if table[node, slot] < 0:
+                break
+            source, number = at(values, (2 * table[node, slot] + 1) * channels), np.uint8(slot)
+            for channel in range(channels):
+                larger = source[channel] > target[channel]
+                chosen[channel] = number if larger else chosen[channel]
+                target[channel] = source[channel] if larger else target[channel]
+        own = at(values, 2 * node * channels)
+        for channel in range(channels):
+            once = elu(target[channel] + own[channel] + added[channel])
+            twice = elu(once)
+            target[channel] = twice
+            own[channel] = elu_slope(once) * elu_slope(twice)
+
+
+@vector_kernel
+def max_messages_backward(
+    gradient: RealArray,
+    table: IntArray,
+    values: RealArray,
+    slots: ByteArray,
+    values_gradient: RealArray,
+    bias_gradient: RealArray,
+) -> None:
+    """The gradients of `max_messages` for values and bias, given what it left in `values` and `slots`.
+
+    A node collects what it sent to the neighbours whose maximum it was: nothing is scattered.
+    """
+    nodes, width = table.shape
+    channels = gradient.shape[1]
+    zero = gradient.dtype.type(0)
+    bias_gradient[:] = zero
+    total = at(bias_gradient, 0)
+    for node in range(nodes):
+        source, slope = at(gradient, node * channels), at(values, 2 * node * channels)
+        own, sent = at(values_gradient, 2 * node * channels), at(values_gradient, (2 * node + 1) * channels)
+        for channel in range(channels):
+            inner = source[channel] * slope[channel]
+            own[channel] = inner
+            total[channel] += inner
+            sent[channel] = zero
+        for slot in range(width):
+            neighbor = table[node, slot]
+            if neighbor < 0:
+                break
+            number = np.uint8(0)  # the slot in which the neighbour has this node
+            while table[neighbor, number] != node:
+                number += np.uint8(1)
+            source, slope = at(gradient, neighbor * channels), at(values, 2 * neighbor * channels)
+            chosen = at(slots, neighbor * channels)
+            for channel in range(channels):
+                inner = source[channel] * slope[channel]
+                sent[channel] += inner if chosen[channel] == number else zero
+
+
+@vector_kernel
+def neighbor_sums(states: RealArray, table: IntArray, sums: RealArray) -> None:
+    """sums[v] = Σ_u states[u] over v's neighbours; its own adjoint."""
+    nodes, width = table.shape
+    channels = states.shape[1]
+    for node in range(nodes):
+        target, source = at(sums, node * channels), at(states, table[node, 0] * channels)
+        for channel in range(channels):
+            target[channel] = source[channel]
+        for slot in range(1, width):
+            if table[node, slot] < 0:
+                break
+            source = at(states, table[node, slot] * channels)
+            for channel in range(channels):
+                target[channel] += source[channel]
+
+
+@vector_kernel
+def end_maxima(states: RealArray, ends: IntArray, maxima: RealArray, chosen_first: ByteArray) -> None:
+    """maxima[b] = max(states[ends[b, 0]], states[ends[b, 1]]) for every branch, and 1 where the first was no less."""
+    channels = states.shape[1]
+    for branch in range(len(ends)):
+        first, second = at(states, ends[branch, 0] * channels), at(states, ends[branch, 1] * channels)
+        target, chosen = at(maxima, branch * channels), at(chosen_first, branch * channels)
+        for channel in range(channels):
+            larger = first[channel] >= second[channel]
+            target[channel] = first[channel] if larger else second[channel]
+            chosen[channel] = np.uint8(larger)
+
+
+@vector_kernel
+def end_maxima_backward(
+    gradient: RealArray, ends: IntArray, chosen_first: ByteArray, states_gradient: RealArray
+) -> None:
+    """The gradient of `end_maxima` for states."""
+    channels = gradient.shape[1]
+    zero = gradient.dtype.type(0)
+    states_gradient[:] = zero
+    for branch in range(len(ends)):
+        first = at(states_gradient, ends[branch, 0] * channels)
+        second = at(states_gradient, ends[branch, 1] * channels)
+        source, chosen = at(gradient, branch * channels), at(chosen_first, branch * channels)
+        for channel in range(channels):
+            passed = source[channel] if chosen[channel] == 1 else zero
+            first[channel] += passed
+            second[channel] += source[channel] - passed

@@ -1,0 +1,110 @@
+"""Distributions of a tree's branch lengths: what every family offers, and the diagonal lognormal."""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, NamedTuple, final
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from phloem.errors import BadArgument
+from phloem.kernels.lognormal import HALF_LOG_TWO_PI, sample_lognormal, sample_lognormal_backward
+from phloem.kernels.philox import fill_normal_rows
+from phloem.random_streams import RandomStream
+
+# Where a model's numbers are zero, as they are at first, lengths have a median of exp(-2) = 0.14: a sensible size.
+LOCATION_OFFSET = -2.0
+
+
+class BranchSample(NamedTuple):
+    """Sampled lengths and their log-density, differentiable in what they were drawn from."""
+
+    lengths: Tensor  # (batch, 2n-3)
+    log_prob: Tensor  # (batch,)
+
+
+class BranchDistribution(ABC):
+    """Q(q given τ) for a batch of topologies: a density over the lengths of all branches of each.
+
+    A family is such a class. It is made from the numbers that a branch model gives every branch, (batch, branches,
+    `numbers_per_branch`), all zero for a sensible beginning.
+    """
+
+    numbers_per_branch: ClassVar[int]
+
+    @abstractmethod
+    def __init__(self, numbers: Tensor) -> None:
+        """From the branch model's numbers."""
+
+    @abstractmethod
+    def sample(self, *, stream: RandomStream) -> BranchSample:
+        """One set of lengths a tree, reparameterised; tree i has the random numbers of the stream's i-th particle."""
+
+    @abstractmethod
+    def log_prob(self, lengths: Tensor) -> Tensor:
+        """Log-density of given lengths (batch, branches), (batch,)."""
+
+
+@final
+class Lognormal(BranchDistribution):
+    """Independent lognormals: log q = μ - 2 + σ·ε with ε standard normal; a branch's numbers are μ and log σ."""
+
+    numbers_per_branch = 2
+
+    def __init__(self, numbers: Tensor) -> None:
+        if numbers.ndim != 3 or numbers.shape[2] != self.numbers_per_branch:
+            raise BadArgument(
+                f"lognormal: numbers of shape {tuple(numbers.shape)}, where (batch, branches, 2) is needed."
+            )
+        self._numbers = numbers.to(torch.float64) + torch.tensor([LOCATION_OFFSET, 0.0], dtype=torch.float64)
+
+    @property
+    def location(self) -> Tensor:
+        """Mean of log q, (batch, branches)."""
+        return self._numbers[:, :, 0]
+
+    @property
+    def log_scale(self) -> Tensor:
+        """Logarithm of the standard deviation of log q, (batch, branches)."""
+        return self._numbers[:, :, 1]
+
+    def sample(self, *, stream: RandomStream) -> BranchSample:
+        """One set of lengths a tree, reparameterised."""
+        noise = np.empty(self._numbers.shape[:2])
+        fill_normal_rows(stream.key(), stream.particle, stream.step, noise)
+        return BranchSample(*_SampleLognormal.apply(self._numbers, noise))
+
+    def log_prob(self, lengths: Tensor) -> Tensor:
+        """Log-density of given lengths, (batch,)."""
+        log_lengths = lengths.log()
+        deviation = (log_lengths - self.location) * torch.exp(-self.log_scale)
+        return -(log_lengths + self.log_scale + 0.5 * deviation**2 + HALF_LOG_TWO_PI).sum(dim=1)
+
+
+class _SampleLognormal(torch.autograd.Function):
+    """(lengths, log-densities) from the numbers and fixed noise."""
+
+    @staticmethod
+    def forward(ctx: Any, numbers: Tensor, noise: np.ndarray[Any, Any]) -> tuple[Tensor, Tensor]:
+        numbers = numbers.detach().contiguous()
+        lengths, log_densities = torch.from_numpy(np.empty_like(noise)), torch.from_numpy(np.empty(len(noise)))
+        sample_lognormal(numbers.numpy(), noise, lengths.numpy(), log_densities.numpy())
+        ctx.save_for_backward(numbers, lengths)
+        ctx.noise = noise
+        return lengths, log_densities
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, length_gradient: Tensor, density_gradient: Tensor) -> tuple[Tensor, None]:
+        numbers, lengths = ctx.saved_tensors
+        gradient = torch.empty_like(numbers)
+        sample_lognormal_backward(
+            numbers.numpy(),
+            ctx.noise,
+            lengths.numpy(),
+            length_gradient.contiguous().numpy(),
+            density_gradient.contiguous().numpy(),
+            gradient.numpy(),
+        )
+        return gradient, None

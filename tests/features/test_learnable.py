@@ -1,0 +1,190 @@
+"""Learnable features as a whole: raw features, convolutions, node MLP, read-outs."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from hypothesis import given, settings
+
+from phloem.errors import BadArgument
+from phloem.features import states as state_module
+from phloem.features.convolutions import CONVOLUTIONS
+from phloem.features.convolutions.gcn import GcnConvolution
+from phloem.features.dirichlet import dirichlet_features
+from phloem.features.fused import branch_max
+from phloem.features.graph import TreeGraph
+from phloem.features.learnable import BranchReadout, NodeFeatures, TreeReadout
+from phloem.features.states import DenseStates, RawStates
+from phloem.random_streams import RandomStream
+from phloem.trees.generation import random_topologies
+from phloem.trees.topology import TopologyBatch
+from phloem.trees.tree import Tree
+from reference.node_loops import NAIVE
+from strategies import topology_batches
+
+NAMES = [*CONVOLUTIONS, "mlp"]
+
+
+def trees_of(topologies: TopologyBatch) -> list[Tree]:
+    return [Tree(parent, topologies.taxon_count) for parent in topologies.parent]
+
+
+def example(taxa: int = 7, count: int = 3) -> TopologyBatch:
+    return random_topologies(taxa, count, stream=RandomStream(taxa, "learnable"))
+
+
+def build(name: str, taxa: int = 7, **options) -> NodeFeatures:
+    torch.manual_seed(3)
+    return NodeFeatures(taxa, name, width=11, **options).double()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_features_are_convolutions_and_an_mlp_on_raw_features(name):
+    topologies, model = example(), build(name)
+    found, graph = model.of_topologies(topologies)
+    hidden = torch.from_numpy(dirichlet_features(topologies).reshape(-1, 7))
+    neighbors = [[int(u) for u in row if u >= 0] for row in graph.neighbors]
+    for layer in model.convolutions:
+        hidden = NAIVE[type(layer)](layer, hidden, neighbors)
+    expected = F.elu(model.second(F.elu(model.first(hidden))))
+    assert len(model.convolutions) == (0 if name == "mlp" else 2)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_binary_trees_are_trees_of_any_degrees_too(name):
+    topologies, model = example(), build(name)
+    found, graph = model.of_topologies(topologies)
+    other, other_graph = model.of_trees(trees_of(topologies))
+    torch.testing.assert_close(found, other)
+    np.testing.assert_array_equal(graph.branches, other_graph.branches)
+    np.testing.assert_array_equal(graph.tree_starts, other_graph.tree_starts)
+
+
+@given(topology_batches(most=30, trees=3))
+@settings(max_examples=25)
+def test_a_graph_has_the_topologies_neighbours_and_branches(topologies):
+    graph = TreeGraph.of_topologies(topologies)
+    nodes = topologies.node_count
+    assert graph.node_count == len(topologies) * nodes
+    for tree in range(len(topologies)):
+        for node in range(nodes):
+            row = graph.neighbors[tree * nodes + node]
+            expected = {tree * nodes + u for u in topologies.neighbors[tree, node] if u >= 0}
+            assert set(row[row >= 0]) == expected
+            assert (row[len(expected) :] == -1).all()
+    parents = (topologies.parent[:, :-1] + nodes * np.arange(len(topologies))[:, None]).reshape(-1)
+    np.testing.assert_array_equal(graph.branches[:, 1], parents)
+    np.testing.assert_array_equal(
+        graph.degrees, [1 if n % nodes < topologies.taxon_count else 3 for n in range(len(graph.neighbors))]
+    )
+
+
+@given(topology_batches(most=40, trees=3))
+@settings(max_examples=25)
+def test_projected_features_are_products_with_the_features(topologies):
+    """Both ways of a linear map of raw features, forward and back."""
+    random = torch.Generator().manual_seed(1)
+    weight = torch.randn(6, topologies.taxon_count, dtype=torch.float64, generator=random).requires_grad_()
+    features = torch.from_numpy(dirichlet_features(topologies).reshape(-1, topologies.taxon_count))
+    gradient = torch.randn(len(features), 6, dtype=torch.float64, generator=random)
+    expected = features @ weight.T
+    expected.backward(gradient)
+    expected_gradient, weight.grad = weight.grad, None
+    small = state_module.FEWEST_TAXA_TO_PROJECT
+    try:
+        state_module.FEWEST_TAXA_TO_PROJECT = 0
+        found = RawStates(topologies, torch.float64).linear(weight)
+    finally:
+        state_module.FEWEST_TAXA_TO_PROJECT = small
+    found.backward(gradient)
+    torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-12)
+    torch.testing.assert_close(weight.grad, expected_gradient, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_big_trees_give_the_same_features_without_forming_them(name, monkeypatch):
+    topologies, model = example(20), build(name, 20)
+    outputs = []
+    for threshold in (0, 1000):
+        monkeypatch.setattr(state_module, "FEWEST_TAXA_TO_PROJECT", threshold)
+        model.zero_grad()
+        found, _ = model.of_topologies(topologies)
+        found.square().sum().backward()
+        outputs.append([found.detach(), *(parameter.grad.clone() for parameter in model.parameters())])
+    for one, other in zip(*outputs, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-9)
+
+
+def test_branch_features_are_the_maxima_of_the_ends():
+    topologies, model = example(), build("edge")
+    features, graph = model.of_topologies(topologies)
+    expected = torch.maximum(features[graph.branches[:, 0]], features[graph.branches[:, 1]])
+    torch.testing.assert_close(branch_max(features, graph), expected)
+    torch.manual_seed(1)
+    readout = BranchReadout(11, 2).double()
+    numbers = readout(features, graph)
+    assert numbers.shape == (3 * 11, 2)
+    torch.testing.assert_close(numbers, readout.second(F.elu(readout.first(expected))))
+
+
+def test_gradients_of_branch_maxima_go_to_the_larger_end():
+    topologies = example(5, 2)
+    graph = TreeGraph.of_topologies(topologies)
+    states = torch.randn(graph.node_count, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: branch_max(x, graph), states)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_number_a_tree_from_the_sum_over_its_nodes(name):
+    trees = [
+        Tree(np.array([5, 5, 5, 5, 5, -1], np.int32), 5),
+        Tree(np.array([7, 5, 5, 6, 6, 7, 7, -1], np.int32), 5),
+    ]
+    model = build(name, 5)
+    torch.manual_seed(2)
+    readout = TreeReadout(11).double()
+    features, graph = model.of_trees(trees)
+    found = readout(features, graph)
+    expected = []
+    for first, last in zip(graph.tree_starts[:-1], graph.tree_starts[1:], strict=True):
+        expected.append(readout.second(F.elu(readout.first(features[first:last].sum(0)))))
+    torch.testing.assert_close(found, torch.cat(expected))
+    alone = [readout(*model.of_trees([tree])) for tree in trees]
+    torch.testing.assert_close(found, torch.cat(alone))
+    found.sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_depth_and_width_and_a_convolution_of_ones_own():
+    assert len(build("gcn", depth=3).convolutions) == 3
+    assert len(build("gcn", depth=0).convolutions) == 0
+    own = NodeFeatures(6, GcnConvolution, width=4)
+    assert isinstance(own.convolutions[0], GcnConvolution)
+    assert own.of_topologies(example(6, 2))[0].shape == (20, 4)
+    narrow = NodeFeatures(30, "ggnn", width=8)
+    assert narrow.of_topologies(example(30, 1))[0].shape == (58, 8)
+
+
+def test_bad_requests_are_refused():
+    with pytest.raises(BadArgument, match=r"choose|Choose one of gcn, gin, sage, ggnn, edge.* or mlp"):
+        NodeFeatures(5, "transformer")
+    with pytest.raises(BadArgument, match="Give 0 or more"):
+        NodeFeatures(5, depth=-1)
+    with pytest.raises(BadArgument, match="at least 1"):
+        NodeFeatures(5, width=0)
+    with pytest.raises(BadArgument, match="trees on 6 taxa for features of trees on 5"):
+        NodeFeatures(5).of_topologies(example(6))
+    with pytest.raises(BadArgument, match="trees on 5 taxa for features of trees on 6"):
+        NodeFeatures(6).of_trees([Tree(np.array([5, 5, 5, 5, 5, -1], np.int32), 5)])
+    with pytest.raises(BadArgument, match="no trees given"):
+        NodeFeatures(6).of_trees([])
+
+
+def test_dense_states_without_gradients_ask_for_none():
+    graph = TreeGraph.of_topologies(example(5, 1))
+    states = torch.randn(graph.node_count, 5, dtype=torch.float64)
+    layer = GcnConvolution(5, 3).double()
+    layer(DenseStates(states), graph).sum().backward()
+    assert states.grad is None
+    assert layer.linear.weight.grad is not None

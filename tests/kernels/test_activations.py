@@ -1,0 +1,71 @@
+"""Exponentials and activations in plain arithmetic, against numpy and torch."""
+
+import numpy as np
+import pytest
+import torch
+
+from phloem.kernels.activations import bias_elu, elu_backward, hyperbolic_tangent, logistic
+from phloem.kernels.exponential import exp_below_zero
+from phloem.kernels.jit import vector_kernel
+
+PRECISIONS = {np.float32: 4e-7, np.float64: 2e-14}
+
+
+@vector_kernel
+def apply_exp(values, results):
+    for place in range(len(values)):
+        results[place] = exp_below_zero(values[place])
+
+
+@vector_kernel
+def apply_gates(values, logistics, tangents):
+    for place in range(len(values)):
+        logistics[place] = logistic(values[place])
+        tangents[place] = hyperbolic_tangent(values[place])
+
+
+@pytest.mark.parametrize("kind", PRECISIONS)
+def test_exponentials_are_exact_to_the_last_digits(kind):
+    values = -np.concatenate([np.linspace(0, 1, 10_001), np.linspace(1, 86, 10_001), [1e-30, 0.0]]).astype(kind)
+    results = np.empty_like(values)
+    apply_exp(values, results)
+    np.testing.assert_allclose(results, np.exp(values.astype(np.float64)), rtol=PRECISIONS[kind])
+    assert results[-1] == 1
+
+
+@pytest.mark.parametrize("kind", PRECISIONS)
+def test_exponentials_of_very_negative_numbers_are_tiny_and_positive(kind):
+    values = np.array([-88, -500, -1e30, -np.inf], kind)
+    results = np.empty_like(values)
+    apply_exp(values, results)
+    assert (results >= 0).all()
+    assert (results < 1e-37).all()
+
+
+@pytest.mark.parametrize("kind", PRECISIONS)
+def test_elu_and_its_gradient_are_torchs(kind):
+    random = np.random.default_rng(1)
+    values, bias = 3 * random.normal(size=(40, 13)).astype(kind), random.normal(size=13).astype(kind)
+    values[0, :3] = -bias[:3]  # exactly zero
+    inputs = torch.from_numpy(values.copy()).requires_grad_()
+    shift = torch.from_numpy(bias).requires_grad_()
+    expected = torch.nn.functional.elu(inputs + shift)
+    gradient = torch.from_numpy(random.normal(size=values.shape).astype(kind))
+    expected.backward(gradient)
+    bias_elu(values, bias)
+    np.testing.assert_allclose(values, expected.detach(), rtol=10 * PRECISIONS[kind], atol=PRECISIONS[kind])
+    inner, sums = np.empty_like(values), np.empty_like(bias)
+    elu_backward(gradient.numpy(), values, inner, sums)
+    np.testing.assert_allclose(inner, inputs.grad, rtol=1e-5, atol=PRECISIONS[kind])
+    np.testing.assert_allclose(sums, shift.grad, rtol=1e-4, atol=10 * PRECISIONS[kind])
+
+
+@pytest.mark.parametrize("kind", PRECISIONS)
+def test_gates_are_numpys(kind):
+    values = np.concatenate([np.linspace(-30, 30, 4001), [-1000, 1000, 0]]).astype(kind)
+    logistics, tangents = np.empty_like(values), np.empty_like(values)
+    apply_gates(values, logistics, tangents)
+    exact = values.astype(np.float64)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(logistics, 1 / (1 + np.exp(-exact)), rtol=1e-6, atol=1e-37)
+    np.testing.assert_allclose(tangents, np.tanh(exact), atol=4 * PRECISIONS[kind])

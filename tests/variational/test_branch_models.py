@@ -1,0 +1,208 @@
+"""What holds for every branch-length model and family."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from scipy import integrate, stats
+
+from phloem.errors import BadArgument
+from phloem.features.convolutions.gcn import GcnConvolution
+from phloem.random_streams import RandomStream
+from phloem.trees.generation import all_topologies, nni_neighbors, random_topologies
+from phloem.trees.topology import TopologyBatch
+from phloem.variational.branch_models import BranchModel, GraphModel, PspModel, SplitModel
+from phloem.variational.branch_registry import BRANCH_MODELS, build_branch_model
+from phloem.variational.collection import support_of
+from phloem.variational.lognormal import LOCATION_OFFSET, Lognormal
+from phloem.variational.sbn import SubsplitNetwork
+
+TAXA = 6
+
+
+def example_topologies() -> TopologyBatch:
+    tree = random_topologies(TAXA, 1, stream=RandomStream(1, "tree"))
+    return TopologyBatch.concatenate([tree, nni_neighbors(tree)])
+
+
+SUPPORT = support_of(tuple("abcdef"), example_topologies())
+
+
+def build(name: str, support=SUPPORT) -> BranchModel:
+    """A model in double precision with numbers that are not all zero."""
+    torch.manual_seed(5)
+    model = build_branch_model(name, support, width=8).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, dtype=torch.float64))
+    return model
+
+
+@pytest.mark.parametrize("name", BRANCH_MODELS)
+def test_densities_integrate_to_one(name):
+    """On four taxa, five branches: each lognormal by quadrature, and the whole as their product."""
+    topologies = all_topologies(4)[:1]
+    distribution = build(name, support_of(tuple("abcd"), all_topologies(4)))(topologies)
+    center = distribution.location.detach().exp()
+    whole = distribution.log_prob(center).detach()
+
+    def density_of_log(log_length: float, branch: int) -> float:
+        lengths = center.clone()
+        lengths[0, branch] = np.exp(log_length)
+        return float(torch.exp(distribution.log_prob(lengths).detach() - whole + log_length))
+
+    total = float(torch.exp(whole))
+    for branch in range(5):
+        middle, scale = float(center[0, branch].log()), float(distribution.log_scale[0, branch].detach().exp())
+        total *= integrate.quad(density_of_log, middle - 9 * scale, middle + 9 * scale, args=(branch,), limit=200)[0]
+    assert total == pytest.approx(1, abs=1e-8)
+
+
+@pytest.mark.parametrize("name", BRANCH_MODELS)
+def test_samples_have_the_log_prob_that_is_said(name):
+    topologies = example_topologies()
+    model = build(name)
+    distribution = model(topologies)
+    sample = distribution.sample(stream=RandomStream(1, "lengths"))
+    assert sample.lengths.shape == (len(topologies), 2 * TAXA - 3)
+    assert sample.lengths.dtype == torch.float64
+    assert (sample.lengths > 0).all()
+    torch.testing.assert_close(sample.log_prob, distribution.log_prob(sample.lengths))
+
+
+@pytest.mark.parametrize("name", BRANCH_MODELS)
+def test_gradients_of_samples_by_finite_differences(name):
+    """Reparameterised: with the same random numbers, lengths and log-densities move with the parameters."""
+    topologies = example_topologies()[:3]
+    model = build(name)
+    random = np.random.default_rng(2)
+    length_weights = torch.from_numpy(random.normal(size=(3, 2 * TAXA - 3)))
+    density_weights = torch.from_numpy(random.normal(size=3))
+    fixed = torch.from_numpy(random.exponential(0.1, size=(3, 2 * TAXA - 3)))
+
+    def value() -> torch.Tensor:
+        distribution = model(topologies)
+        sample = distribution.sample(stream=RandomStream(1, "lengths"))
+        own = (sample.lengths * length_weights).sum() + sample.log_prob @ density_weights
+        return own + distribution.log_prob(fixed) @ density_weights
+
+    value().backward()
+    step = 1e-6
+    for parameter in model.parameters():
+        flat, gradient = parameter.detach().reshape(-1), parameter.grad.reshape(-1)
+        for place in random.integers(len(flat), size=4):
+            with torch.no_grad():
+                flat[place] += step
+                above = value()
+                flat[place] -= 2 * step
+                below = value()
+                flat[place] += step
+            slope = float((above - below).detach()) / (2 * step)
+            assert float(gradient[place]) == pytest.approx(slope, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", BRANCH_MODELS)
+def test_equal_topologies_are_evaluated_once_and_give_the_same_numbers(name):
+    topologies = example_topologies()
+    repeated = topologies[[2, 0, 2, 2, 1, 0]]
+    model = build(name)
+    expected = model.numbers(topologies).detach()[[2, 0, 2, 2, 1, 0]]
+    torch.testing.assert_close(model.numbers(repeated), expected)
+    weights = torch.randn(expected.shape, dtype=torch.float64)
+    (model.numbers(repeated) * weights).sum().backward()
+    gradients = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    for tree in range(6):
+        (model.numbers(repeated[tree]) * weights[tree]).sum().backward()
+    for one, parameter in zip(gradients, model.parameters(), strict=True):
+        torch.testing.assert_close(one, parameter.grad, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", BRANCH_MODELS)
+def test_drawn_trees_are_known_with_and_without_what_was_located(name):
+    draw = SubsplitNetwork(SUPPORT).draw(30, stream=RandomStream(2, "draw"))
+    model = build(name)
+    assert model.knows(draw.topologies).all()
+    assert model.knows(draw.topologies, draw.located).all()
+    torch.testing.assert_close(model.numbers(draw.topologies), model.numbers(draw.topologies, draw.located))
+
+
+def test_trees_with_unknown_splits_are_named_and_can_be_skipped():
+    everything = all_topologies(TAXA)
+    split, psp = build("split"), build("psp")
+    inside = SUPPORT.generates(everything)
+    assert split.knows(everything).sum() >= psp.knows(everything).sum() >= inside.sum()
+    assert psp.knows(everything[inside]).all()
+    unknown = np.flatnonzero(~split.knows(everything))
+    assert len(unknown) > 50
+    known = int(np.flatnonzero(split.knows(everything))[0])
+    with pytest.raises(BadArgument, match="tree 2 of 2 has a split or subsplit that the support lacks"):
+        split.numbers(everything[[known, unknown[0]]])
+    assert build("edge").knows(everything).all()
+    build("edge").numbers(everything)
+
+
+def test_a_tree_whose_splits_are_known_may_have_unknown_subsplits():
+    everything = all_topologies(TAXA)
+    some = support_of(tuple("abcdef"), everything[::5])
+    splits, subsplits = SplitModel(some).knows(everything), PspModel(some).knows(everything)
+    assert (splits & ~subsplits).sum() > 10
+    assert not (subsplits & ~splits).any()
+    assert subsplits[::5].all()
+
+
+def test_branches_that_share_a_split_share_its_numbers_in_split_but_not_in_psp():
+    topologies = example_topologies()
+    located = SUPPORT.locate(topologies)
+    split, psp = build("split").numbers(topologies), build("psp").numbers(topologies)
+    differs = False
+    for (one, other), branch in itertools.product(itertools.combinations(range(len(topologies)), 2), range(TAXA)):
+        for second in range(2 * TAXA - 3):
+            if located.splits[one, branch] == located.splits[other, second]:
+                assert torch.equal(split[one, branch], split[other, second])
+                differs |= not torch.equal(psp[one, branch], psp[other, second])
+    assert differs
+
+
+def test_psp_numbers_are_sums_over_the_split_and_the_primary_subsplits():
+    topologies = example_topologies()[:2]
+    located, model = SUPPORT.locate(topologies), build("psp")
+    numbers, table, offset = model.numbers(topologies), model.table, len(SUPPORT.splits)
+    for tree, branch in itertools.product(range(2), range(2 * TAXA - 3)):
+        expected = table[located.splits[tree, branch]].clone()
+        expected += table[offset + located.subsplits[tree, branch, 1]]
+        if branch >= TAXA:
+            expected += table[offset + located.subsplits[tree, branch, 0]]
+        torch.testing.assert_close(numbers[tree, branch], expected)
+
+
+def test_tables_begin_at_zero_and_lengths_at_a_sensible_size():
+    distribution = build_branch_model("psp", SUPPORT)(example_topologies())
+    assert (distribution.location == LOCATION_OFFSET).all()
+    assert (distribution.log_scale == 0).all()
+
+
+def test_sampled_lengths_are_lognormal_and_depend_on_the_particle_alone():
+    numbers = torch.tensor([[[0.7, -0.5], [-1.0, 0.2]]], dtype=torch.float64).repeat(20_000, 1, 1)
+    stream = RandomStream(9, "lengths", step=4)
+    lengths = Lognormal(numbers).sample(stream=stream).lengths
+    for branch, (location, log_scale) in enumerate(numbers[0].tolist()):
+        standard = (lengths[:, branch].log() - (location - 2)) / np.exp(log_scale)
+        assert stats.kstest(standard.numpy(), "norm").pvalue > 1e-3
+    assert abs(np.corrcoef(lengths.log().T.numpy())[0, 1]) < 0.03
+    assert torch.equal(Lognormal(numbers[:5]).sample(stream=stream.at(4, 7)).lengths, lengths[7:12])
+    assert not torch.equal(Lognormal(numbers[:5]).sample(stream=stream.at(5)).lengths, lengths[:5])
+
+
+def test_models_by_name_and_of_ones_own():
+    assert isinstance(build_branch_model("split", SUPPORT), SplitModel)
+    assert isinstance(build_branch_model("psp", SUPPORT), PspModel)
+    graph = build_branch_model("gin", SUPPORT, depth=3, width=5)
+    assert isinstance(graph, GraphModel)
+    assert len(graph.features.convolutions) == 3
+    assert GraphModel(TAXA, GcnConvolution).numbers(example_topologies()).shape == (7, 9, 2)
+    with pytest.raises(BadArgument, match="split, psp, mlp, gcn"):
+        build_branch_model("lstm", SUPPORT)
+    with pytest.raises(BadArgument, match=r"\(batch, branches, 2\)"):
+        Lognormal(torch.zeros(3, 2))
