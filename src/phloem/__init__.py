@@ -10,15 +10,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from phloem.config import BootstrapConfig as BootstrapConfig
     from phloem.data.alignment import Alignment as Alignment
+    from phloem.data.examples import find_trees as find_trees
     from phloem.data.patterns import SitePatterns as SitePatterns
     from phloem.data.patterns import compress as compress
     from phloem.data.reading import read_alignment as read_alignment
     from phloem.errors import PhloemError as PhloemError
+    from phloem.features.convolutions.base import Convolution as Convolution
     from phloem.features.dirichlet import dirichlet_features as dirichlet_features
     from phloem.features.dirichlet import random_tips as random_tips
     from phloem.features.dirichlet import tree_features as tree_features
+    from phloem.features.graph import TreeGraph as TreeGraph
+    from phloem.features.learnable import BranchReadout as BranchReadout
+    from phloem.features.learnable import NodeFeatures as NodeFeatures
+    from phloem.features.learnable import TreeReadout as TreeReadout
     from phloem.features.recovery import recover_topologies as recover_topologies
     from phloem.features.recovery import recover_tree as recover_tree
+    from phloem.features.states import NodeStates as NodeStates
     from phloem.random_streams import RandomStream as RandomStream
     from phloem.search.bootstrap import bootstrap as bootstrap
     from phloem.target.likelihood import TreeLikelihood as TreeLikelihood
@@ -52,9 +59,16 @@ if TYPE_CHECKING:
     from phloem.trees.writing import format_tree as format_tree
     from phloem.trees.writing import write_newick as write_newick
     from phloem.trees.writing import write_nexus as write_nexus
+    from phloem.variational.branch_models import BranchModel as BranchModel
+    from phloem.variational.branch_models import GraphModel as GraphModel
+    from phloem.variational.branch_models import PspModel as PspModel
+    from phloem.variational.branch_models import SplitModel as SplitModel
+    from phloem.variational.branch_registry import build_branch_model as build_branch_model
     from phloem.variational.collection import collect_support as collect_support
     from phloem.variational.fitting import SubsplitFit as SubsplitFit
     from phloem.variational.fitting import fit_network as fit_network
+    from phloem.variational.lognormal import BranchDistribution as BranchDistribution
+    from phloem.variational.lognormal import Lognormal as Lognormal
     from phloem.variational.network_file import read_network as read_network
     from phloem.variational.network_file import write_network as write_network
     from phloem.variational.sbn import SubsplitNetwork as SubsplitNetwork
@@ -67,11 +81,16 @@ __version__ = version("phloem")
 _MODULES = {
     "phloem.config": ("BootstrapConfig",),
     "phloem.data.alignment": ("Alignment",),
+    "phloem.data.examples": ("find_trees",),
     "phloem.data.patterns": ("SitePatterns", "compress"),
     "phloem.data.reading": ("read_alignment",),
     "phloem.errors": ("PhloemError",),
+    "phloem.features.convolutions.base": ("Convolution",),
     "phloem.features.dirichlet": ("dirichlet_features", "random_tips", "tree_features"),
+    "phloem.features.graph": ("TreeGraph",),
+    "phloem.features.learnable": ("BranchReadout", "NodeFeatures", "TreeReadout"),
     "phloem.features.recovery": ("recover_topologies", "recover_tree"),
+    "phloem.features.states": ("NodeStates",),
     "phloem.random_streams": ("RandomStream",),
     "phloem.search.bootstrap": ("bootstrap",),
     "phloem.target.likelihood": ("TreeLikelihood",),
@@ -89,8 +108,11 @@ _MODULES = {
     "phloem.trees.topology": ("TopologyBatch",),
     "phloem.trees.tree": ("Tree", "WeightedTrees"),
     "phloem.trees.writing": ("format_newick", "format_tree", "write_newick", "write_nexus"),
+    "phloem.variational.branch_models": ("BranchModel", "GraphModel", "PspModel", "SplitModel"),
+    "phloem.variational.branch_registry": ("build_branch_model",),
     "phloem.variational.collection": ("collect_support",),
     "phloem.variational.fitting": ("SubsplitFit", "fit_network"),
+    "phloem.variational.lognormal": ("BranchDistribution", "Lognormal"),
     "phloem.variational.network_file": ("read_network", "write_network"),
     "phloem.variational.sbn": ("SubsplitNetwork",),
     "phloem.variational.support": ("SubsplitSupport",),

@@ -15,7 +15,7 @@ from phloem.trees.topology import TopologyBatch
 from phloem.trees.tree import Tree
 
 # From here on two passes over a tree are cheaper than products with its one-hot features (benchmarks/features.py).
-FEWEST_TAXA_TO_PROJECT = 150
+FEWEST_TAXA_TO_PROJECT = 64
 
 
 class NodeStates(ABC):
