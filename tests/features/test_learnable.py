@@ -11,7 +11,7 @@ from phloem.features import states as state_module
 from phloem.features.convolutions import CONVOLUTIONS
 from phloem.features.convolutions.gcn import GcnConvolution
 from phloem.features.dirichlet import dirichlet_features
-from phloem.features.fused import branch_max
+from phloem.features.fused import BranchMax, run
 from phloem.features.graph import TreeGraph
 from phloem.features.learnable import BranchReadout, NodeFeatures, TreeReadout
 from phloem.features.states import DenseStates, RawStates
@@ -120,7 +120,7 @@ def test_branch_features_are_the_maxima_of_the_ends():
     topologies, model = example(), build("edge")
     features, graph = model.of_topologies(topologies)
     expected = torch.maximum(features[graph.branches[:, 0]], features[graph.branches[:, 1]])
-    torch.testing.assert_close(branch_max(features, graph), expected)
+    torch.testing.assert_close(run([BranchMax()], DenseStates(features), graph), expected)
     torch.manual_seed(1)
     readout = BranchReadout(11, 2).double()
     numbers = readout(features, graph)
@@ -132,7 +132,7 @@ def test_gradients_of_branch_maxima_go_to_the_larger_end():
     topologies = example(5, 2)
     graph = TreeGraph.of_topologies(topologies)
     states = torch.randn(graph.node_count, 3, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x: branch_max(x, graph), states)
+    assert torch.autograd.gradcheck(lambda x: run([BranchMax()], DenseStates(x), graph), states)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,109 +1,192 @@
-"""Message passing in a few fused steps with gradients written by hand: no gather to edges, no scatter, no mask.
+"""The steps that graph networks are made of, with gradients written by hand, and how a chain of them runs.
 
-Each is a matrix product on nodes, then one kernel over the neighbour table that also adds the bias and applies ELU.
-Everything is differentiable once.
+Each step is a matrix product on nodes, then one kernel over the neighbour table that also adds the bias and applies
+ELU: no gather to edges, no scatter, no mask. A chain of steps is one node of torch's graph, whose bookkeeping would
+otherwise take as long as the kernels. Everything is differentiable once.
 """
 
-from typing import Any, Literal, NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from phloem.errors import BadArgument
 from phloem.features.graph import TreeGraph
-from phloem.features.states import NodeStates
+from phloem.features.states import DenseStates, NodeStates
 from phloem.kernels import activations, message_passing
 from phloem.kernels.arrays import RealArray
 
 Scaling = Literal["sum", "mean", "symmetric"]
+Saved = tuple[Any, ...]
 
 
-def sum_convolution(
-    states: NodeStates,
-    weight: Tensor,
-    bias: Tensor,
-    graph: TreeGraph,
-    scaling: Scaling = "sum",
-    own_scale: Tensor | None = None,
-) -> Tensor:
-    """ELU(own_scale · W₁·h_v + Σ_u W₂·h_u + bias), (nodes, outputs); own_scale is a number, 1 by default.
+class Step(ABC):
+    """A differentiable map of states, (nodes, inputs) → (nodes, outputs), with parameters."""
+
+    parameters: tuple[Tensor, ...]
+
+    @abstractmethod
+    def forward(self, states: NodeStates, graph: TreeGraph) -> tuple[Tensor, Saved]:
+        """The new states, and what the way back needs."""
+
+    @abstractmethod
+    def backward(
+        self, gradient: Tensor, saved: Saved, states: NodeStates, graph: TreeGraph, wanted: bool
+    ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
+        """From the gradient for the new states to that for the old ones, if it is wanted, and to the parameters'."""
+
+
+def run(steps: Sequence[Step], states: NodeStates, graph: TreeGraph) -> Tensor:
+    """The states after all steps."""
+    parameters = [parameter for step in steps for parameter in step.parameters]
+    result: Tensor = _Chain.apply(states.source, tuple(steps), states, graph, *parameters)
+    return result
+
+
+class _Chain(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        source: Tensor | None,
+        steps: tuple[Step, ...],
+        states: NodeStates,
+        graph: TreeGraph,
+        *_parameters: Tensor,
+    ) -> Tensor:
+        tape = []
+        for step in steps:
+            outputs, saved = step.forward(states, graph)
+            tape.append((step, saved, states))
+            states = DenseStates(outputs)
+        ctx.tape, ctx.graph = tape, graph
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise BadArgument("graph networks: second derivatives are not available. Leave out create_graph.")
+        collected: tuple[Tensor, ...] = ()
+        flowing: Tensor | None = gradient
+        tape = ctx.tape
+        for place in range(len(tape) - 1, -1, -1):
+            if flowing is None:  # nothing before this has parameters
+                break
+            step, saved, states = tape[place]
+            wanted = ctx.needs_input_grad[0] or any(earlier.parameters for earlier, _, _ in tape[:place])
+            flowing, gradients = step.backward(flowing.contiguous(), saved, states, ctx.graph, wanted)
+            collected = gradients + collected
+        return flowing if ctx.needs_input_grad[0] else None, None, None, None, *collected
+
+
+@final
+class DenseElu(Step):
+    """ELU(W·h + b): a linear layer with its activation."""
+
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        self.parameters = weight, bias
+
+    def forward(self, states: NodeStates, _graph: TreeGraph) -> tuple[Tensor, Saved]:
+        """The new states, and what the way back needs."""
+        weight, bias = self.parameters
+        outputs = states.product(weight)
+        array = outputs.numpy()
+        activations.bias_elu(array, _array(bias))
+        return outputs, (array,)
+
+    def backward(
+        self, gradient: Tensor, saved: Saved, states: NodeStates, _graph: TreeGraph, wanted: bool
+    ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
+        """Gradients for the old states and for the parameters."""
+        inner, bias_gradient = _elu_backward(gradient, *saved)
+        passed = torch.from_numpy(inner)
+        before = passed @ self.parameters[0] if wanted else None
+        return before, (states.weight_gradient(passed), bias_gradient)
+
+
+@final
+class Dense(Step):
+    """W·h + b."""
+
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        self.parameters = weight, bias
+
+    def forward(self, states: NodeStates, _graph: TreeGraph) -> tuple[Tensor, Saved]:
+        """The new states, and what the way back needs."""
+        weight, bias = self.parameters
+        return states.product(weight).add_(bias), ()
+
+    def backward(
+        self, gradient: Tensor, _saved: Saved, states: NodeStates, _graph: TreeGraph, wanted: bool
+    ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
+        """Gradients for the old states and for the parameters."""
+        before = gradient @ self.parameters[0] if wanted else None
+        return before, (states.weight_gradient(gradient), gradient.sum(0))
+
+
+@final
+class Pad(Step):
+    """Zeros after the last channel, up to a width."""
+
+    parameters = ()
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+
+    def forward(self, states: NodeStates, _graph: TreeGraph) -> tuple[Tensor, Saved]:
+        """The wider states, and how wide they were."""
+        narrow = states.dense()
+        return F.pad(narrow, (0, self.width - narrow.shape[1])), (narrow.shape[1],)
+
+    def backward(
+        self, gradient: Tensor, saved: Saved, _states: NodeStates, _graph: TreeGraph, _wanted: bool
+    ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
+        """The gradient for the narrow states."""
+        return gradient[:, : saved[0]], ()
+
+
+@final
+class SumMessages(Step):
+    """ELU(own_scale · W₁·h_v + Σ_u W₂·h_u + b) over v's neighbours u; own_scale is a number, 1 by default.
 
     weight is W₁ above W₂, (2·outputs, inputs), or (outputs, inputs) if they are the same. mean: the sum is divided by
     the number of neighbours d_v. symmetric: own and other terms are divided by √((1 + d_u)·(1 + d_v)).
     """
-    result: Tensor = _SumConvolution.apply(states.source, weight, bias, own_scale, states, graph, scaling)
-    return result
 
+    def __init__(self, weight: Tensor, bias: Tensor, scaling: Scaling, own_scale: Tensor | None = None) -> None:
+        self.parameters = (weight, bias) if own_scale is None else (weight, bias, own_scale)
+        self.scaling = scaling
 
-def max_convolution(states: NodeStates, weight: Tensor, bias: Tensor, graph: TreeGraph) -> Tensor:
-    """ELU(max_u ELU(A·h_v + B·(h_u - h_v) + bias)), (nodes, outputs), with weight A above B, (2·outputs, inputs)."""
-    result: Tensor = _MaxConvolution.apply(states.source, weight, bias, states, graph)
-    return result
+    def forward(self, states: NodeStates, graph: TreeGraph) -> tuple[Tensor, Saved]:
+        """The new states, and what the way back needs."""
+        weight, bias, *own_scale = self.parameters
+        values, added = states.product(weight).numpy(), _array(bias)
+        scales = _scales(graph, self.scaling, own_scale[0].item() if own_scale else 1.0, values.dtype)
+        outputs = np.empty((len(values), len(added)), values.dtype)
+        message_passing.sum_messages(values, graph.neighbors, scales.own, scales.target, scales.source, added, outputs)
+        return torch.from_numpy(outputs), (outputs, scales, values if own_scale else None)
 
-
-def dense_elu(states: NodeStates, weight: Tensor, bias: Tensor) -> Tensor:
-    """ELU(W·h + bias): a linear layer with its activation, (nodes, outputs)."""
-    result: Tensor = _DenseElu.apply(states.source, weight, bias, states)
-    return result
-
-
-def neighbor_sum(states: Tensor, graph: TreeGraph) -> Tensor:
-    """Σ_u states_u over each node's neighbours, (nodes, channels)."""
-    result: Tensor = _NeighborSum.apply(states, graph)
-    return result
-
-
-def branch_max(states: Tensor, graph: TreeGraph) -> Tensor:
-    """Elementwise maximum of the two ends of every branch, (branches, channels)."""
-    result: Tensor = _BranchMax.apply(states, graph)
-    return result
-
-
-def gated_update(inputs: Tensor, recurrent: Tensor, states: Tensor, bias: Tensor) -> Tensor:
-    """A gated recurrent unit's new states, (nodes, channels): see `kernels.activations.gru`."""
-    result: Tensor = _GatedUpdate.apply(inputs, recurrent, states, bias)
-    return result
-
-
-class _SumConvolution(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        _source: Tensor | None,
-        weight: Tensor,
-        bias: Tensor,
-        own_scale: Tensor | None,
-        states: NodeStates,
-        graph: TreeGraph,
-        scaling: Scaling,
-    ) -> Tensor:
-        values = states.product(weight)
-        scales = _scales(graph, scaling, 1.0 if own_scale is None else own_scale.item(), values.numpy().dtype)
-        outputs = values.new_empty((len(values), len(bias)))
-        message_passing.sum_messages(
-            values.numpy(), graph.neighbors, scales.own, scales.target, scales.source, _array(bias), outputs.numpy()
-        )
-        ctx.save_for_backward(weight, outputs, *([] if own_scale is None else [own_scale, values]))
-        ctx.arguments = states, graph, scales
-        return outputs
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        weight, outputs, *scaled = ctx.saved_tensors
-        states, graph, scales = ctx.arguments
+    def backward(
+        self, gradient: Tensor, saved: Saved, states: NodeStates, graph: TreeGraph, wanted: bool
+    ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
+        """Gradients for the old states and for the parameters."""
+        outputs, scales, values = saved
+        weight, _, *own_scale = self.parameters
         inner, bias_gradient = _elu_backward(gradient, outputs)
-        values_gradient = inner.new_empty((len(inner), len(weight)))
+        by_value = np.empty((len(inner), len(weight)), inner.dtype)
         message_passing.sum_messages_backward(
-            inner.numpy(), graph.neighbors, scales.own, scales.target, scales.source, values_gradient.numpy()
+            inner, graph.neighbors, scales.own, scales.target, scales.source, by_value
         )
-        scale_gradient = None
-        if scaled:
-            own_scale, values = scaled
-            scale_gradient = (inner * values[:, : inner.shape[1]]).sum().reshape(own_scale.shape)
-        states_gradient = states.states_gradient(values_gradient, weight)
-        return states_gradient, states.weight_gradient(values_gradient), bias_gradient, scale_gradient, None, None, None
+        values_gradient = torch.from_numpy(by_value)
+        before = values_gradient @ weight if wanted else None
+        gradients = states.weight_gradient(values_gradient), bias_gradient
+        if own_scale:
+            by_scale = np.vdot(inner, values[:, : inner.shape[1]])
+            return before, (*gradients, torch.full_like(own_scale[0], float(by_scale)))
+        return before, gradients
 
 
 class _Scales(NamedTuple):
@@ -123,116 +206,127 @@ def _scales(graph: TreeGraph, scaling: Scaling, own: float, kind: Any) -> _Scale
     return _Scales(kind.type(own) * ones, target, ones)
 
 
-class _MaxConvolution(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, _source: Tensor | None, weight: Tensor, bias: Tensor, states: NodeStates, graph: TreeGraph
-    ) -> Tensor:
-        outputs_count = len(bias)
-        by_node = weight.detach().clone()  # A·h_v + B·(h_u - h_v) = (A - B)·h_v + B·h_u
-        by_node[:outputs_count] -= by_node[outputs_count:]
-        values = states.product(by_node)
-        outputs = values.new_empty((len(values), outputs_count))
+@final
+class MaxMessages(Step):
+    """ELU(max_u ELU(A·h_v + B·(h_u - h_v) + b)) over v's neighbours u, with weight A above B, (2·outputs, inputs)."""
+
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        self.parameters = weight, bias
+
+    def forward(self, states: NodeStates, graph: TreeGraph) -> tuple[Tensor, Saved]:
+        """The new states, and what the way back needs."""
+        weight, bias = map(_array, self.parameters)
+        by_node = weight.copy()  # A·h_v + B·(h_u - h_v) = (A - B)·h_v + B·h_u
+        by_node[: len(bias)] -= weight[len(bias) :]
+        node_weight = torch.from_numpy(by_node)
+        values = states.product(node_weight).numpy()
+        outputs = np.empty((len(values), len(bias)), values.dtype)
         slots = np.empty(outputs.shape, np.uint8)
-        message_passing.max_messages(values.numpy(), graph.neighbors, _array(bias), outputs.numpy(), slots)
-        ctx.arguments = states, graph, by_node, values, slots
-        return outputs
+        message_passing.max_messages(values, graph.neighbors, bias, outputs, slots)
+        return torch.from_numpy(outputs), (node_weight, values, slots)
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        states, graph, by_node, values, slots = ctx.arguments
-        outputs_count = slots.shape[1]
-        values_gradient, bias_gradient = torch.empty_like(values), gradient.new_empty(outputs_count)
-        message_passing.max_messages_backward(
-            _array(gradient), graph.neighbors, values.numpy(), slots, values_gradient.numpy(), bias_gradient.numpy()
-        )
+    def backward(
+        self, gradient: Tensor, saved: Saved, states: NodeStates, graph: TreeGraph, wanted: bool
+    ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
+        """Gradients for the old states and for the parameters."""
+        node_weight, values, slots = saved
+        count = slots.shape[1]
+        by_value, by_bias = np.empty_like(values), np.empty(count, values.dtype)
+        message_passing.max_messages_backward(gradient.numpy(), graph.neighbors, values, slots, by_value, by_bias)
+        values_gradient = torch.from_numpy(by_value)
         weight_gradient = states.weight_gradient(values_gradient)
-        weight_gradient[outputs_count:] -= weight_gradient[:outputs_count]
-        return states.states_gradient(values_gradient, by_node), weight_gradient, bias_gradient, None, None
+        by_weight = weight_gradient.numpy()
+        by_weight[count:] -= by_weight[:count]
+        before = values_gradient @ node_weight if wanted else None
+        return before, (weight_gradient, torch.from_numpy(by_bias))
 
 
-class _DenseElu(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, _source: Tensor | None, weight: Tensor, bias: Tensor, states: NodeStates) -> Tensor:
-        outputs = states.product(weight)
-        activations.bias_elu(outputs.numpy(), _array(bias))
-        ctx.save_for_backward(weight, outputs)
-        ctx.states = states
-        return outputs
+@final
+class BranchMax(Step):
+    """Elementwise maximum of the two ends of every branch, (nodes, channels) → (branches, channels)."""
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        weight, outputs = ctx.saved_tensors
-        inner, bias_gradient = _elu_backward(gradient, outputs)
-        return ctx.states.states_gradient(inner, weight), ctx.states.weight_gradient(inner), bias_gradient, None
+    parameters = ()
+
+    def forward(self, states: NodeStates, graph: TreeGraph) -> tuple[Tensor, Saved]:
+        """The maxima, and what the way back needs."""
+        values = _array(states.dense().contiguous())
+        maxima = np.empty((len(graph.branches), values.shape[1]), values.dtype)
+        chosen_first = np.empty(maxima.shape, np.uint8)
+        message_passing.end_maxima(values, graph.branches, maxima, chosen_first)
+        return torch.from_numpy(maxima), (chosen_first,)
+
+    def backward(
+        self, gradient: Tensor, saved: Saved, _states: NodeStates, graph: TreeGraph, _wanted: bool
+    ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
+        """The gradient for the states."""
+        source = gradient.numpy()
+        before = np.empty((graph.node_count, source.shape[1]), source.dtype)
+        message_passing.end_maxima_backward(source, graph.branches, saved[0], before)
+        return torch.from_numpy(before), ()
 
 
-class _NeighborSum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, states: Tensor, graph: TreeGraph) -> Tensor:
-        ctx.graph = graph
-        return _neighbor_sums(states, graph)
+@final
+class GatedMessages(Step):
+    """GRU(input Σ_u W·h_u, state h_v) over v's neighbours u: see `kernels.activations.gru`.
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return _neighbor_sums(gradient, ctx.graph), None
+    The states have as many channels as the result. Parameters are W and those of torch's GRUCell.
+    """
+
+    def __init__(self, message: Tensor, cell: torch.nn.GRUCell) -> None:
+        self.parameters = message, cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh
+
+    def forward(self, states: NodeStates, graph: TreeGraph) -> tuple[Tensor, Saved]:
+        """The new states, and what the way back needs."""
+        message, input_weight, recurrent_weight, input_bias, recurrent_bias = self.parameters
+        old = _array(states.dense().contiguous())
+        nodes, channels = old.shape
+        messages = _neighbor_sums(states.product(message), graph)
+        inputs, recurrent = messages @ input_weight.T, states.product(recurrent_weight)
+        first, second = _array(input_bias), _array(recurrent_bias)
+        gates = 2 * channels
+        bias = np.concatenate([first[:gates] + second[:gates], first[gates:], second[gates:]])
+        outputs, opened = np.empty_like(old), np.empty((nodes, 4 * channels), old.dtype)
+        activations.gru(inputs.numpy(), old, recurrent.numpy(), bias, opened, outputs)
+        return torch.from_numpy(outputs), (old, messages, opened)
+
+    def backward(
+        self, gradient: Tensor, saved: Saved, states: NodeStates, graph: TreeGraph, wanted: bool
+    ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
+        """Gradients for the old states and for the parameters."""
+        message, input_weight, recurrent_weight, *_ = self.parameters
+        old, messages, opened = saved
+        nodes, channels = old.shape
+        inputs, recurrent = (np.empty((nodes, 3 * channels), old.dtype) for _ in range(2))
+        passed, bias = np.empty_like(old), np.empty(4 * channels, old.dtype)
+        activations.gru_backward(gradient.numpy(), old, opened, inputs, recurrent, passed, bias)
+        by_input, by_recurrent, before = map(torch.from_numpy, (inputs, recurrent, passed))
+        by_sent = _neighbor_sums(by_input @ input_weight, graph)
+        if wanted:
+            before.addmm_(by_recurrent, recurrent_weight).addmm_(by_sent, message)
+        by_input_bias = bias[: 3 * channels].copy()
+        by_recurrent_bias = np.concatenate([bias[: 2 * channels], bias[3 * channels :]])
+        return before if wanted else None, (
+            states.weight_gradient(by_sent),
+            by_input.T @ messages,
+            states.weight_gradient(by_recurrent),
+            torch.from_numpy(by_input_bias),
+            torch.from_numpy(by_recurrent_bias),
+        )
 
 
 def _neighbor_sums(states: Tensor, graph: TreeGraph) -> Tensor:
-    sums = torch.empty(states.shape, dtype=states.dtype)
-    message_passing.neighbor_sums(_array(states), graph.neighbors, sums.numpy())
+    """Σ_u states_u over each node's neighbours; its own adjoint."""
+    sums = torch.empty_like(states)
+    message_passing.neighbor_sums(states.numpy(), graph.neighbors, sums.numpy())
     return sums
 
 
-class _BranchMax(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, states: Tensor, graph: TreeGraph) -> Tensor:
-        maxima = states.new_empty((len(graph.branches), states.shape[1]))
-        chosen_first = np.empty(maxima.shape, np.uint8)
-        message_passing.end_maxima(_array(states), graph.branches, maxima.numpy(), chosen_first)
-        ctx.arguments = graph, chosen_first
-        return maxima
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        graph, chosen_first = ctx.arguments
-        states_gradient = gradient.new_empty((graph.node_count, gradient.shape[1]))
-        message_passing.end_maxima_backward(_array(gradient), graph.branches, chosen_first, states_gradient.numpy())
-        return states_gradient, None
-
-
-class _GatedUpdate(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, inputs: Tensor, recurrent: Tensor, states: Tensor, bias: Tensor) -> Tensor:
-        states = states.detach().contiguous()
-        outputs = torch.empty_like(states)
-        gates = states.new_empty((len(states), 4 * states.shape[1]))
-        activations.gru(_array(inputs), states.numpy(), _array(recurrent), _array(bias), gates.numpy(), outputs.numpy())
-        ctx.save_for_backward(states, gates)
-        return outputs
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
-        states, gates = ctx.saved_tensors
-        nodes, channels = states.shape
-        inputs, recurrent = (states.new_empty((nodes, 3 * channels)) for _ in range(2))
-        passed, bias = torch.empty_like(states), states.new_empty(4 * channels)
-        activations.gru_backward(
-            _array(gradient), states.numpy(), gates.numpy(), *(t.numpy() for t in (inputs, recurrent, passed, bias))
-        )
-        return inputs, recurrent, passed, bias
-
-
-def _elu_backward(gradient: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
-    inner, bias_gradient = torch.empty_like(outputs), outputs.new_empty(outputs.shape[1])
-    activations.elu_backward(_array(gradient), outputs.numpy(), inner.numpy(), bias_gradient.numpy())
-    return inner, bias_gradient
+def _elu_backward(gradient: Tensor, outputs: RealArray) -> tuple[RealArray, Tensor]:
+    """The gradient for what stands inside the ELU, (nodes, channels), and its sum over nodes."""
+    inner, sums = np.empty_like(outputs), np.empty(outputs.shape[1], outputs.dtype)
+    activations.elu_backward(gradient.numpy(), outputs, inner, sums)
+    return inner, torch.from_numpy(sums)
 
 
 def _array(tensor: Tensor) -> RealArray:
-    return tensor.detach().contiguous().numpy()
+    return tensor.detach().numpy()

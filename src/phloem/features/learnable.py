@@ -1,15 +1,17 @@
 """Learnable topological features (Zhang 2023): raw features, rounds of message passing, an MLP on every node."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 import numpy as np
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from phloem.errors import BadArgument
 from phloem.features.convolutions import CONVOLUTIONS, build_convolution
 from phloem.features.convolutions.base import Convolution
-from phloem.features.fused import branch_max, dense_elu
+from phloem.features.fused import BranchMax, Dense, DenseElu, Step, run
 from phloem.features.graph import TreeGraph
 from phloem.features.states import DenseStates, NodeStates, RawStates, tree_states
 from phloem.trees.topology import TopologyBatch
@@ -42,16 +44,28 @@ class NodeFeatures(nn.Module):
 
     def forward(self, states: NodeStates, graph: TreeGraph) -> Tensor:
         """Features of all nodes, (nodes, width), from their raw features."""
-        for convolution in self.convolutions:
-            states = DenseStates(convolution(states, graph))
-        hidden = dense_elu(states, self.first.weight, self.first.bias)
-        return dense_elu(DenseStates(hidden), self.second.weight, self.second.bias)
+        return run(*self.pending(states, graph), graph)
+
+    def pending(self, states: NodeStates, graph: TreeGraph) -> tuple[list[Step], NodeStates]:
+        """The last steps, to be run in one chain with those of a read-out, and the states that they begin with.
+
+        Convolutions that are not made of steps, and what comes before them, are done by then.
+        """
+        steps: list[Step] = []
+        for convolution in cast(Iterable[Convolution], self.convolutions):
+            fused = convolution.steps()
+            if fused is not None:
+                steps += fused
+            else:
+                states = DenseStates(run(steps, states, graph)) if steps else states
+                states, steps = DenseStates(convolution(states, graph)), []
+        steps += [DenseElu(self.first.weight, self.first.bias), DenseElu(self.second.weight, self.second.bias)]
+        return steps, states
 
     def of_topologies(self, topologies: TopologyBatch) -> tuple[Tensor, TreeGraph]:
         """Features of the nodes of binary trees, tree after tree, and the graph that they are on."""
-        self._check(topologies.taxon_count)
-        graph = TreeGraph.of_topologies(topologies)
-        return self(RawStates(topologies, self.first.weight.dtype), graph), graph
+        states, graph = self.raw_states(topologies)
+        return self(states, graph), graph
 
     def of_trees(self, trees: Sequence[Tree]) -> tuple[Tensor, TreeGraph]:
         """Features of the nodes of trees of any degrees, tree after tree, and the graph that they are on."""
@@ -59,6 +73,11 @@ class NodeFeatures(nn.Module):
             self._check(tree.leaf_count)
         graph = TreeGraph.of_trees(trees)
         return self(tree_states(trees, self.first.weight.dtype), graph), graph
+
+    def raw_states(self, topologies: TopologyBatch) -> tuple[NodeStates, TreeGraph]:
+        """What the network begins with: raw features, and the graph that they are on."""
+        self._check(topologies.taxon_count)
+        return RawStates(topologies, self.first.weight.dtype), TreeGraph.of_topologies(topologies)
 
     def _check(self, taxon_count: int) -> None:
         if taxon_count != self.taxon_count:
@@ -82,11 +101,14 @@ class BranchReadout(nn.Module):
         self.first = nn.Linear(width, width)
         self.second = nn.Linear(width, outputs)
 
+    def steps(self) -> list[Step]:
+        """What it does, with its parameters."""
+        first = DenseElu(self.first.weight, self.first.bias)
+        return [BranchMax(), first, Dense(self.second.weight, self.second.bias)]
+
     def forward(self, features: Tensor, graph: TreeGraph) -> Tensor:
         """The numbers, (branches, outputs)."""
-        hidden = dense_elu(DenseStates(branch_max(features, graph)), self.first.weight, self.first.bias)
-        numbers: Tensor = self.second(hidden)
-        return numbers
+        return run(self.steps(), DenseStates(features), graph)
 
 
 class TreeReadout(nn.Module):
@@ -104,5 +126,5 @@ class TreeReadout(nn.Module):
             sums = features.reshape(len(sizes), sizes[0], -1).sum(dim=1)
         else:
             sums = torch.segment_reduce(features, "sum", lengths=torch.from_numpy(sizes.astype(np.int64)))
-        number: Tensor = self.second(dense_elu(DenseStates(sums), self.first.weight, self.first.bias))
+        number: Tensor = self.second(F.elu(self.first(sums)))
         return number[:, 0]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from phloem.features.dirichlet import dirichlet_features, tree_features
+from phloem.features.dirichlet import tree_features
 from phloem.kernels.dirichlet import project_tips, project_tips_backward
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.tree import Tree
@@ -100,8 +100,9 @@ class RawStates(NodeStates):
 
     def dense(self) -> Tensor:
         """The features themselves, (nodes, taxa)."""
-        features = dirichlet_features(self._topologies)
-        return torch.from_numpy(features.reshape(-1, features.shape[2])).to(self._dtype)
+        taxa = self._topologies.taxon_count
+        one_hot = np.eye(taxa, dtype=np.float32 if self._dtype == torch.float32 else np.float64)
+        return torch.from_numpy(project_tips(self._topologies.neighbors, one_hot).reshape(-1, taxa))
 
 
 def tree_states(trees: Sequence[Tree], dtype: torch.dtype) -> DenseStates:

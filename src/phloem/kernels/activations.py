@@ -5,7 +5,7 @@ ELU(x) = x where x > 0, else exp(x) - 1 (Clevert et al. 2016). Its derivative is
 
 from phloem.kernels.arrays import RealArray
 from phloem.kernels.exponential import exp_below_zero, same_type
-from phloem.kernels.jit import vector_kernel
+from phloem.kernels.jit import vector_kernel, wide_vectors
 from phloem.kernels.pointers import at
 
 
@@ -27,6 +27,7 @@ def elu_slope(output):
 @vector_kernel
 def bias_elu(values: RealArray, bias: RealArray) -> None:
     """values = ELU(values + bias), row by row, in place."""
+    wide_vectors()
     rows, channels = values.shape
     added = at(bias, 0)
     for row in range(rows):
@@ -38,6 +39,7 @@ def bias_elu(values: RealArray, bias: RealArray) -> None:
 @vector_kernel
 def elu_backward(gradient: RealArray, outputs: RealArray, inner: RealArray, bias_gradient: RealArray) -> None:
     """inner = gradient · ELU', from ELU's outputs, and the sums of its columns, (channels,)."""
+    wide_vectors()
     rows, channels = outputs.shape
     bias_gradient[:] = outputs.dtype.type(0)
     total = at(bias_gradient, 0)
@@ -76,6 +78,7 @@ def gru(
     outputs = new + update · (states - new). The bias is b_r, b_z, b_n, c_n; gates (nodes, 4·channels) keeps reset,
     update, new and U_n + c_n for the way back.
     """
+    wide_vectors()
     nodes, channels = states.shape
     added = at(bias, 0)
     for node in range(nodes):
@@ -103,6 +106,7 @@ def gru_backward(
     bias_gradient: RealArray,
 ) -> None:
     """The gradients of `gru` for inputs, recurrent, states (as far as they pass the update gate) and bias."""
+    wide_vectors()
     nodes, channels = states.shape
     one = states.dtype.type(1)
     bias_gradient[:] = states.dtype.type(0)

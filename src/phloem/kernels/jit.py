@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import types
+from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -40,3 +42,19 @@ def cache_directory() -> Path | None:
 @kernel
 def _probe() -> int:
     return 0
+
+
+@intrinsic
+def wide_vectors(_context: Any) -> Any:
+    """Let the loops of the calling kernel use the widest vectors that the machine has.
+
+    LLVM stays with half of AVX-512's width unless a function asks for all of it; the matrix products beside our kernels
+    use it in any case. Elsewhere this changes nothing.
+    """
+
+    def generate(context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
+        # llvmlite knows no such attribute and would refuse it, but LLVM reads it.
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+        return context.get_dummy_value()
+
+    return types.none(), generate

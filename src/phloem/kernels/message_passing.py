@@ -10,7 +10,7 @@ import numpy as np
 
 from phloem.kernels.activations import elu, elu_slope
 from phloem.kernels.arrays import ByteArray, IntArray, RealArray
-from phloem.kernels.jit import vector_kernel
+from phloem.kernels.jit import vector_kernel, wide_vectors
 from phloem.kernels.pointers import at
 
 
@@ -25,6 +25,7 @@ def sum_messages(
     outputs: RealArray,
 ) -> None:
     """outputs[v] = ELU(own_scale[v] · own[v] + target_scale[v] · Σ_u source_scale[u] · other[u] + bias)."""
+    wide_vectors()
     nodes, width = table.shape
     channels, stride = outputs.shape[1], values.shape[1]
     added = at(bias, 0)
@@ -57,6 +58,7 @@ def sum_messages_backward(
 
     Neighbours are each other's, so what a node sent to them comes back as a sum over them: nothing is scattered.
     """
+    wide_vectors()
     nodes, width = table.shape
     channels, stride = inner.shape[1], values_gradient.shape[1]
     zero = inner.dtype.type(0)
@@ -84,6 +86,7 @@ def max_messages(values: RealArray, table: IntArray, bias: RealArray, outputs: R
     For the way back, `slots` (nodes, channels) gets the k of the maximum, the first of equal ones, and the slope of
     both ELUs takes the place of `own`, which is not needed any more.
     """
+    wide_vectors()
     nodes, width = table.shape
     channels = outputs.shape[1]
     added = at(bias, 0)
@@ -122,6 +125,7 @@ def max_messages_backward(
 
     A node collects what it sent to the neighbours whose maximum it was: nothing is scattered.
     """
+    wide_vectors()
     nodes, width = table.shape
     channels = gradient.shape[1]
     zero = gradient.dtype.type(0)
@@ -152,6 +156,7 @@ def max_messages_backward(
 @vector_kernel
 def neighbor_sums(states: RealArray, table: IntArray, sums: RealArray) -> None:
     """sums[v] = Σ_u states[u] over v's neighbours; its own adjoint."""
+    wide_vectors()
     nodes, width = table.shape
     channels = states.shape[1]
     for node in range(nodes):
@@ -169,6 +174,7 @@ def neighbor_sums(states: RealArray, table: IntArray, sums: RealArray) -> None:
 @vector_kernel
 def end_maxima(states: RealArray, ends: IntArray, maxima: RealArray, chosen_first: ByteArray) -> None:
     """maxima[b] = max(states[ends[b, 0]], states[ends[b, 1]]) for every branch, and 1 where the first was no less."""
+    wide_vectors()
     channels = states.shape[1]
     for branch in range(len(ends)):
         first, second = at(states, ends[branch, 0] * channels), at(states, ends[branch, 1] * channels)
@@ -184,6 +190,7 @@ def end_maxima_backward(
     gradient: RealArray, ends: IntArray, chosen_first: ByteArray, states_gradient: RealArray
 ) -> None:
     """The gradient of `end_maxima` for states."""
+    wide_vectors()
     channels = gradient.shape[1]
     zero = gradient.dtype.type(0)
     states_gradient[:] = zero

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from phloem.errors import BadArgument
+from phloem.features.fused import run
 from phloem.features.learnable import BranchReadout, ConvolutionChoice, NodeFeatures
 from phloem.kernels.arrays import BoolArray, IntArray
 from phloem.kernels.lookup import sum_rows, sum_rows_backward
@@ -130,8 +131,9 @@ class GraphModel(BranchModel):
     def numbers(self, topologies: TopologyBatch, _located: Located | None = None) -> Tensor:
         """The family's numbers for every branch, (batch, 2n-3, numbers_per_branch)."""
         distinct, group = topologies.distinct()
-        features, graph = self.features.of_topologies(distinct)
-        numbers: Tensor = self.readout(features, graph)
+        states, graph = self.features.raw_states(distinct)
+        steps, states = self.features.pending(states, graph)
+        numbers = run([*steps, *self.readout.steps()], states, graph)
         numbers = numbers.reshape(len(distinct), topologies.branch_count, -1)
         return numbers if len(distinct) == len(topologies) else numbers[group]
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
+from phloem.features.fused import Step, run
 from phloem.features.graph import TreeGraph
 from phloem.features.states import NodeStates
 
@@ -19,6 +20,22 @@ class Convolution(nn.Module, ABC):
     @abstractmethod
     def forward(self, states: NodeStates, graph: TreeGraph) -> Tensor:
         """New states, (nodes, outputs)."""
+
+    def steps(self) -> list[Step] | None:
+        """The fused steps that it is made of, which a network runs in one chain with others; None if there are none."""
+        return None
+
+
+class FusedConvolution(Convolution, ABC):
+    """A convolution that is made of fused steps."""
+
+    @abstractmethod
+    def steps(self) -> list[Step]:
+        """The fused steps that it is made of."""
+
+    def forward(self, states: NodeStates, graph: TreeGraph) -> Tensor:
+        """New states, (nodes, outputs)."""
+        return run(self.steps(), states, graph)
 
 
 def new_weight(rows: int, inputs: int, fan_in: int | None = None) -> nn.Parameter:

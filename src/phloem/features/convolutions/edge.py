@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from phloem.errors import BadArgument
 from phloem.features.convolutions.base import Convolution, new_bias, new_weight
-from phloem.features.fused import max_convolution
+from phloem.features.fused import MaxMessages, Step, run
 from phloem.features.graph import TreeGraph
 from phloem.features.states import NodeStates
 
@@ -36,10 +36,15 @@ class EdgeConvolution(Convolution):
         self.bias = new_bias(outputs, fan_in=2 * inputs)
         self.second = nn.Linear(outputs, outputs) if layers == 2 else None
 
+    def steps(self) -> list[Step] | None:
+        """The fused step that it is, with the maximum and one layer."""
+        is_fused = self.aggregation == "max" and self.second is None
+        return [MaxMessages(self.weight, self.bias)] if is_fused else None
+
     def forward(self, states: NodeStates, graph: TreeGraph) -> Tensor:
         """New states, (nodes, outputs)."""
-        if self.aggregation == "max" and self.second is None:
-            return max_convolution(states, self.weight, self.bias, graph)
+        if steps := self.steps():
+            return run(steps, states, graph)
         own, difference = self.weight.chunk(2)
         on_edges = states.linear(own - difference)[:, None] + graph.gather(states.linear(difference)) + self.bias
         return F.elu(self._aggregate(F.elu(on_edges), graph))

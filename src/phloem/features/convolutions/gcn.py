@@ -2,16 +2,14 @@
 
 from typing import final
 
-from torch import Tensor, nn
+from torch import nn
 
-from phloem.features.convolutions.base import Convolution
-from phloem.features.fused import sum_convolution
-from phloem.features.graph import TreeGraph
-from phloem.features.states import NodeStates
+from phloem.features.convolutions.base import FusedConvolution
+from phloem.features.fused import Step, SumMessages
 
 
 @final
-class GcnConvolution(Convolution):
+class GcnConvolution(FusedConvolution):
     """h'_v = ELU(W · Σ_{u ∈ N(v) ∪ v} h_u / √((1 + d_u)·(1 + d_v)) + b), with d the number of neighbours.
 
     (nodes, inputs) → (nodes, outputs). W commutes with the sum and is applied first.
@@ -21,6 +19,6 @@ class GcnConvolution(Convolution):
         super().__init__()
         self.linear = nn.Linear(inputs, outputs)
 
-    def forward(self, states: NodeStates, graph: TreeGraph) -> Tensor:
-        """New states, (nodes, outputs)."""
-        return sum_convolution(states, self.linear.weight, self.linear.bias, graph, "symmetric")
+    def steps(self) -> list[Step]:
+        """The fused steps that it is made of."""
+        return [SumMessages(self.linear.weight, self.linear.bias, "symmetric")]

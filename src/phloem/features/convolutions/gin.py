@@ -3,17 +3,15 @@
 from typing import final
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from phloem.errors import BadArgument
-from phloem.features.convolutions.base import Convolution
-from phloem.features.fused import dense_elu, sum_convolution
-from phloem.features.graph import TreeGraph
-from phloem.features.states import DenseStates, NodeStates
+from phloem.features.convolutions.base import FusedConvolution
+from phloem.features.fused import DenseElu, Step, SumMessages
 
 
 @final
-class GinConvolution(Convolution):
+class GinConvolution(FusedConvolution):
     """h'_v = ELU(MLP((1 + ε)·h_v + Σ_{u ∈ N(v)} h_u)), with ε a parameter that begins at 0, or fixed.
 
     The MLP is one linear map, as in the code that made the paper's tables; with `layers=2` it is linear, ELU, linear,
@@ -29,10 +27,8 @@ class GinConvolution(Convolution):
         epsilon = torch.zeros(1)
         self.epsilon = nn.Parameter(epsilon) if learn_epsilon else None
 
-    def forward(self, states: NodeStates, graph: TreeGraph) -> Tensor:
-        """New states, (nodes, outputs)."""
+    def steps(self) -> list[Step]:
+        """The fused steps that it is made of."""
         own_scale = None if self.epsilon is None else 1 + self.epsilon
-        hidden = sum_convolution(states, self.linear.weight, self.linear.bias, graph, own_scale=own_scale)
-        if self.second is None:
-            return hidden
-        return dense_elu(DenseStates(hidden), self.second.weight, self.second.bias)
+        first = SumMessages(self.linear.weight, self.linear.bias, "sum", own_scale)
+        return [first] if self.second is None else [first, DenseElu(self.second.weight, self.second.bias)]

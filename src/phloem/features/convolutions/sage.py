@@ -8,7 +8,7 @@ from torch import Tensor
 
 from phloem.errors import BadArgument
 from phloem.features.convolutions.base import Convolution, new_bias, new_weight
-from phloem.features.fused import sum_convolution
+from phloem.features.fused import Step, SumMessages, run
 from phloem.features.graph import TreeGraph
 from phloem.features.states import NodeStates
 
@@ -30,10 +30,14 @@ class SageConvolution(Convolution):
         self.weight = new_weight(2 * outputs, inputs)  # W₁ above W₂
         self.bias = new_bias(outputs, inputs)
 
+    def steps(self) -> list[Step] | None:
+        """The fused step that it is, with sum and mean."""
+        return None if self.aggregation == "max" else [SumMessages(self.weight, self.bias, self.aggregation)]
+
     def forward(self, states: NodeStates, graph: TreeGraph) -> Tensor:
         """New states, (nodes, outputs)."""
-        if self.aggregation != "max":
-            return sum_convolution(states, self.weight, self.bias, graph, self.aggregation)
+        if steps := self.steps():
+            return run(steps, states, graph)
         own, other = self.weight.chunk(2)
         largest = graph.gather(states.dense()).masked_fill(graph.padding[:, :, None], -torch.inf).amax(dim=1)
         return F.elu(states.linear(own) + largest @ other.T + self.bias)
