@@ -1,7 +1,7 @@
 """Files of named arrays (`.npz`): written whole, the same bytes for the same arrays; no pickled objects."""
 
+import sys
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from phloem.errors import FileProblem
+from phloem.errors import FileProblem, PhloemError
 from phloem.files import atomic_write, cannot_read
 
 
@@ -27,7 +27,7 @@ def add_array(archive: zipfile.ZipFile, name: str, array: np.ndarray[Any, Any]) 
 
 
 def new_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
-    """Where an array's bytes go. A member made by name would carry the time of day."""
+    """Where an array's bytes go; no member carries the time of day."""
     return archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True)
 
 
@@ -55,7 +55,7 @@ def open_archive(path: Path, made_by: str) -> zipfile.ZipFile:
         return zipfile.ZipFile(path)
     except OSError as problem:
         raise cannot_read(path, problem) from None
-    except zipfile.BadZipFile as problem:
+    except (zipfile.BadZipFile, NotImplementedError, ValueError) as problem:
         raise FileProblem(f"{path}: is not an .npz file ({problem}). Make one with `{made_by}`.") from None
 
 
@@ -65,5 +65,17 @@ def reading_member(path: Path, archive: zipfile.ZipFile, name: str) -> Iterator[
     try:
         with archive.open(f"{name}.npy") as member:
             yield member
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error, RuntimeError) as problem:
+    except PhloemError:
+        raise
+    except Exception as problem:  # damaged bytes fail in zipfile, zlib and numpy in a dozen ways
         raise FileProblem(f"{path}: array `{name}` cannot be read ({problem}). Make the file again.") from None
+
+
+def distinct_names(array: np.ndarray[Any, Any]) -> tuple[str, ...] | None:
+    """An array's strings, if it is a list of distinct ones; damaged ones may hold what is no character at all."""
+    if array.ndim != 1 or array.dtype.kind != "U" or array.size == 0:
+        return None
+    if (np.ascontiguousarray(array.astype("<U" + str(array.itemsize // 4))).view("<u4") > sys.maxunicode).any():
+        return None
+    names = tuple(array.tolist())
+    return names if len(set(names)) == len(names) else None

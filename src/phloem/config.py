@@ -61,6 +61,7 @@ class ModelConfig:
 
 # What IQ-TREE asks for.
 LEAST_BOOTSTRAP_TREES = 1000
+MOST_REPLICATES = 10_000
 PLAIN_MODEL = re.compile(r"[A-Za-z0-9+*{},./][A-Za-z0-9+*{},./-]*")
 
 
@@ -82,8 +83,8 @@ class BootstrapConfig:
     def __post_init__(self) -> None:
         if self.count < LEAST_BOOTSTRAP_TREES:
             raise ConfigError(f"--count {self.count}: IQ-TREE makes {LEAST_BOOTSTRAP_TREES} bootstrap trees or more.")
-        if self.replicates < 1:
-            raise ConfigError(f"--replicates {self.replicates}: at least 1 is needed.")
+        if not 1 <= self.replicates <= MOST_REPLICATES:
+            raise ConfigError(f"--replicates {self.replicates}: give a number from 1 to {MOST_REPLICATES}.")
         if self.seed < 0:
             raise ConfigError(f"--seed {self.seed}: it must not be negative.")
         if not PLAIN_MODEL.fullmatch(self.model):

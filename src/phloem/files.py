@@ -40,16 +40,7 @@ def cannot_read(path: Path, problem: Exception) -> FileProblem:
 @contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """A file to write that takes its name only when it is complete; on any error nothing is left behind."""
-    path = path.resolve()  # a link stays a link: what it points to is written
-    if path.exists() and not path.is_file():
-        kind = "a directory" if path.is_dir() else "not a regular file"
-        raise FileProblem(f"{path}: cannot be written, it is {kind}. Name a file.")
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
-    except FileNotFoundError:
-        raise FileProblem(f"{path}: its directory does not exist. Make it first.") from None
-    except (OSError, ValueError) as problem:
-        raise _cannot_write(path, problem) from None
+    path, handle, temporary = _open_beside(path)
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
@@ -63,6 +54,28 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         _remove(temporary)
         raise
+
+
+def check_can_write(path: Path) -> None:
+    """Raise where `atomic_write` would at once: better before long work than after it."""
+    _, handle, temporary = _open_beside(path)
+    os.close(handle)
+    _remove(temporary)
+
+
+def _open_beside(path: Path) -> tuple[Path, int, str]:
+    """The path with links followed (a link stays a link: what it points to is written), and an open file beside it."""
+    try:
+        path = path.resolve()
+        if path.exists() and not path.is_file():
+            kind = "a directory" if path.is_dir() else "not a regular file"
+            raise FileProblem(f"{path}: cannot be written, it is {kind}. Name a file.")
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
+    except FileNotFoundError:
+        raise FileProblem(f"{path}: its directory does not exist. Make it first.") from None
+    except (OSError, ValueError, RuntimeError) as problem:  # a loop of links is a RuntimeError
+        raise _cannot_write(path, problem) from None
+    return path, handle, temporary
 
 
 def _cannot_write(path: Path, problem: Exception) -> FileProblem:

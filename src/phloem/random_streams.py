@@ -25,8 +25,8 @@ class RandomStream:
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise BadArgument(f"random stream: seed {self.seed}. It must not be negative.")
-        if not (0 <= self.step < 2**64 and 0 <= self.particle < 2**64):
-            raise BadArgument(f"random stream: step {self.step}, particle {self.particle}. Both are 64-bit counters.")
+        if not (0 <= self.step < 2**63 and 0 <= self.particle < 2**63):
+            raise BadArgument(f"random stream: step {self.step}, particle {self.particle}. Both are 63-bit counters.")
 
     def at(self, step: int, particle: int = 0) -> "RandomStream":
         """The same stream's numbers for another step and particle."""

@@ -134,7 +134,7 @@ def test_no_program_is_one_line_and_no_directory(tmp_path, monkeypatch, capsys):
     assert not Path("out").exists()
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interruption_ends_all_programs_and_leaves_nothing_half_written(fake, tmp_path, how):
     (tmp_path / "temporary").mkdir()
     fake(f"echo $$ >> {tmp_path}/pids; exec sleep 600")

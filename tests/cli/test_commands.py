@@ -363,3 +363,32 @@ def test_info_asks_the_program_it_prefers(tmp_path, monkeypatch, capsys, scripts
     monkeypatch.setenv("PATH", str(tmp_path))
     assert run(["info", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["programs"][index]["version"] == version
+
+
+def test_an_interrupt_inside_a_kernel_call_is_an_interrupt(capsys, monkeypatch):
+    """numba reports Ctrl-C while it hands a result back as an error of its own."""
+
+    def interrupted(*_arguments, **_options):
+        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr("phloem.pipeline.info.describe", interrupted)
+    assert run(["info"]) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_other_errors_of_the_interpreter_are_not_hidden(monkeypatch):
+    def broken(*_arguments, **_options):
+        raise SystemError("something else")
+
+    monkeypatch.setattr("phloem.pipeline.info.describe", broken)
+    with pytest.raises(SystemError, match="something else"):
+        run(["info"])
+
+
+def test_a_path_that_is_no_text_is_still_shown(tmp_path):
+    out = os.fsdecode(b"bad\xff.npz")
+    command = [sys.executable, "-c", "from phloem.cli.main import main; main()", "embed", "primates", "--out", out]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert b"bad\\udcff.npz" in done.stdout
+    assert (tmp_path / out).exists()

@@ -80,6 +80,58 @@ def test_a_directory_stands_for_its_tree_files(capsys):
     assert "holds no tree files" in complaint(capsys)
 
 
+def test_case_does_not_matter_in_names_of_tree_files(capsys):
+    Path("trees").mkdir()
+    Path("trees/A.NWK").write_text(FIVE)
+    assert run(["support", "trees", "--json"]) == 0
+    assert printed_json(capsys)["replicates"] == 1
+
+
+def test_the_reference_keeps_its_first_trees_and_is_not_written_over(capsys):
+    Path("one.nwk").write_text(FIVE)
+    Path("reference.nwk").write_text("((a,d),c,(b,e));\n((a,b),c,(d,e));\n")
+    assert run(["support", "one.nwk", "--covers", "reference.nwk", "--burnin", "1", "--json"]) == 0
+    assert printed_json(capsys)["coverage"] == pytest.approx(0.5)
+    assert run(["support", "one.nwk", "--covers", "reference.nwk", "--out", "reference.nwk"]) == 2
+    assert "is an input as well" in complaint(capsys)
+
+
+def test_files_may_list_their_taxa_in_other_orders(capsys):
+    Path("one.nex").write_text("#NEXUS\nbegin trees;\ntranslate 1 a, 2 b, 3 c, 4 d;\ntree x = (1,2,(3,4));\nend;\n")
+    Path("two.nex").write_text("#NEXUS\nbegin trees;\ntranslate 1 d, 2 c, 3 b, 4 a;\ntree x = (1,2,(3,4));\nend;\n")
+    assert run(["support", "one.nex", "two.nex", "--json"]) == 0
+    assert printed_json(capsys)["topologies"] == 1
+
+
+def test_trees_of_weight_zero_are_scored_and_weigh_nothing(capsys, monkeypatch):
+    monkeypatch.setattr("phloem.pipeline.sbn.CHUNK", 2)
+    Path("one.nwk").write_text(FIVE)
+    assert run(["sbn", "fit", "one.nwk", "--out", "fitted.npz", "--smoothing", "0"]) == 0
+    Path("more.nwk").write_text("[&W 6]((a,b),c,(d,e));\n[&W 4]((a,c),b,(d,e));\n[&W 0]((a,d),c,(b,e));\n")
+    capsys.readouterr()
+    assert run(["sbn", "score", "fitted.npz", "more.nwk", "--json"]) == 0
+    scores = printed_json(capsys)
+    assert len(scores["trees"]) == 3
+    assert scores["trees"][2]["log_probability"] is None
+    assert scores["coverage"] == 1
+    assert scores["divergence"] == pytest.approx(0.6 * np.log(0.6 / 0.6) + 0.4 * np.log(0.4 / 0.3), abs=1e-3)
+
+
+def test_a_place_that_cannot_be_written_is_known_before_the_work(capsys, monkeypatch):
+    monkeypatch.setattr("phloem.pipeline.sbn.read_samples", lambda *_, **__: pytest.fail("work was done"))
+    monkeypatch.setattr("phloem.pipeline.support.read_samples", lambda *_, **__: pytest.fail("work was done"))
+    Path("one.nwk").write_text(FIVE)
+    for command in (["sbn", "fit"], ["support"]):
+        assert run([*command, "one.nwk", "--out", "nowhere/x.npz"]) == 2
+        assert "directory does not exist" in complaint(capsys)
+        assert run([*command, "one.nwk", "--out", "x" * 300]) == 2
+        assert "cannot be written (File name too long)" in complaint(capsys)
+        Path("loop").unlink(missing_ok=True)
+        Path("loop").symlink_to("loop")
+        assert run([*command, "one.nwk", "--out", "loop"]) == 2
+        assert "loop: cannot be written" in complaint(capsys)
+
+
 def test_one_tree_is_a_support_without_parameters(capsys):
     Path("one.nwk").write_text("((a,b),c,(d,e));\n")
     assert run(["support", "one.nwk", "--json"]) == 0
@@ -91,9 +143,10 @@ def test_one_tree_is_a_support_without_parameters(capsys):
     ("text", "message"),
     [
         ("(a,b,c,d);\n", "polytomy"),
-        ("(a,b,c);\n", "at least 4"),
+        ("(a,b,c);\n", "bad.nwk: 3 taxa have one topology only. Give at least 4"),
         ("((a,b),c,(d,a));\n", "'a'"),
         ("", "no tree"),
+        ("[&W 0]((a,b),c,(d,e));\n", "bad.nwk: all trees have weight zero"),
     ],
 )
 def test_bad_trees_are_one_line(capsys, text, message):
@@ -119,6 +172,8 @@ def test_bad_requests_are_one_line(capsys):
         (["sbn", "fit", "one.nwk", "--out", "x.npz", "--method", "guess"], "'em', 'average'"),
         (["sbn", "fit", "one.nwk", "--out", "x.npz", "--smoothing", "-1"], "--smoothing"),
         (["sbn", "score", "one.nwk", "one.nwk"], "is not an .npz file"),
+        (["sbn"], "Missing command"),
+        (["sbn", "fit", "one.nwk", "--out", "x.npz", "--smoothing", "1e308"], "from 0 to 1"),
     ):
         assert run(arguments) == 2, arguments
         assert message in complaint(capsys), arguments

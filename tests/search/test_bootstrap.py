@@ -18,7 +18,7 @@ TWO = BootstrapConfig(replicates=2)
 
 
 def test_one_file_a_replicate_and_a_manifest(fake, alignment, tmp_path):
-    files = bootstrap(alignment, tmp_path / "out", TWO)
+    files = bootstrap(alignment, tmp_path / "out", TWO).files
     assert [path.name for path in files] == ["replicate_01.nwk.gz", "replicate_02.nwk.gz"]
     assert len(read_trees(files[0], taxa="ABCD")) == 1000
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["bootstrap.json", *(f.name for f in files)]
@@ -30,7 +30,7 @@ def test_one_file_a_replicate_and_a_manifest(fake, alignment, tmp_path):
 
 
 def test_files_are_gzip_without_a_date(fake, alignment, tmp_path):
-    content = bootstrap(alignment, tmp_path / "out", TWO)[0].read_bytes()
+    content = bootstrap(alignment, tmp_path / "out", TWO).files[0].read_bytes()
     assert content[4:8] == bytes(4)
     assert gzip.decompress(content) == b"(A,B,(C,D));\n" * 1000
 
@@ -45,27 +45,27 @@ def test_every_replicate_of_every_seed_has_its_own_seed(fake, alignment, tmp_pat
 
 
 def test_a_second_call_runs_nothing_and_needs_no_program(fake, alignment, tmp_path, monkeypatch, contents):
-    files = bootstrap(alignment, tmp_path / "out", TWO)
+    files = bootstrap(alignment, tmp_path / "out", TWO).files
     before = contents(tmp_path / "out")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert bootstrap(alignment, tmp_path / "out", replace(TWO, threads=1, timeout=5.0)) == files
+    assert bootstrap(alignment, tmp_path / "out", replace(TWO, threads=1, timeout=5.0)).files == files
     assert len(fake.calls) == 2
     assert contents(tmp_path / "out") == before
 
 
 def test_more_replicates_add_to_those_that_are_there(fake, alignment, tmp_path):
-    first = bootstrap(alignment, tmp_path / "out", TWO)
-    more = bootstrap(alignment, tmp_path / "out", replace(TWO, replicates=99))
+    first = bootstrap(alignment, tmp_path / "out", TWO).files
+    more = bootstrap(alignment, tmp_path / "out", replace(TWO, replicates=99)).files
     assert len(fake.calls) == 99
     assert more[:2] == first
     assert more[98].name == "replicate_99.nwk.gz"
-    assert bootstrap(alignment, tmp_path / "out", TWO) == first
+    assert bootstrap(alignment, tmp_path / "out", TWO).files == first
     assert len(fake.calls) == 99
 
 
 @pytest.mark.parametrize("harm", [lambda path: path.unlink(), lambda path: path.write_bytes(path.read_bytes()[:-9])])
 def test_a_file_that_is_gone_or_damaged_is_made_again(fake, alignment, tmp_path, harm):
-    path = bootstrap(alignment, tmp_path / "out", TWO)[1]
+    path = bootstrap(alignment, tmp_path / "out", TWO).files[1]
     whole = path.read_bytes()
     harm(path)
     bootstrap(alignment, tmp_path / "out", TWO)
@@ -243,7 +243,7 @@ def test_a_place_that_cannot_be_used_is_known_before_any_run(fake, alignment, tm
 
 
 def test_a_cached_file_that_cannot_be_read_is_an_error(fake, alignment, tmp_path):
-    path = bootstrap(alignment, tmp_path / "out", TWO)[0]
+    path = bootstrap(alignment, tmp_path / "out", TWO).files[0]
     path.unlink()
     path.mkdir()
     with pytest.raises(FileProblem, match=r"replicate_01\.nwk\.gz: is a directory"):
@@ -266,7 +266,7 @@ def test_the_trees_are_those_of_the_program_in_its_order_on_the_users_names(fake
     writing = "".join(f"yes '{tree}' | head -n {count};" for tree, count in zip(trees, (1, 300, 699), strict=True))
     fake(f"{{ {writing} }} > bootstrap.ufboot")
     strange = Alignment.from_sequences(names, ["ACGT", "ACGA", "ACTT", "AATT", "GATT"])
-    sample = read_trees(bootstrap(strange, tmp_path / "out", TWO)[0], taxa=names)
+    sample = read_trees(bootstrap(strange, tmp_path / "out", TWO).files[0], taxa=names)
     expected = parse_newick(trees, taxa=[f"t{taxon}" for taxon in range(5)]).topologies.parent
     np.testing.assert_array_equal(sample.topologies.parent, np.repeat(expected, (1, 300, 699), axis=0))
 
@@ -275,7 +275,8 @@ def test_the_trees_are_those_of_the_program_in_its_order_on_the_users_names(fake
     ("setting", "what"),
     [
         ({"count": 999}, "--count 999: IQ-TREE makes 1000 bootstrap trees or more"),
-        ({"replicates": 0}, "--replicates 0: at least 1"),
+        ({"replicates": 0}, "--replicates 0: give a number from 1 to 10000"),
+        ({"replicates": 10**9}, "--replicates 1000000000: give"),
         ({"seed": -1}, "--seed -1: it must not be negative"),
         ({"model": "JC -redo"}, "--model 'JC -redo': give one of IQ-TREE's names"),
         ({"model": "-redo"}, "--model '-redo'"),

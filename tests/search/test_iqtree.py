@@ -43,6 +43,7 @@ FAILURES = {
     "an error without a word": ("exit 77", r"^IQ-TREE ended with exit code 77\.$"),
     "an error in odd bytes": (r"printf 'ERROR: \377\n'; exit 1", r"exit code 1 \(ERROR: �\)"),
     "out of memory": ("kill -KILL $$", r"^IQ-TREE was killed by SIGKILL. Perhaps memory ran out: give fewer --threads"),
+    "a signal without a name": ("kill -40 $$", r"^IQ-TREE was killed by signal 40\.$"),
     "a crash": ("kill -SEGV $$", r"^IQ-TREE was killed by SIGSEGV\.$"),
     "no trees": ("exit 0", "without writing bootstrap trees"),
     "an empty file": (": > bootstrap.ufboot", "trees that cannot be used: Newick text: there are no trees in it"),

@@ -41,6 +41,16 @@ def test_the_cut_keeps_the_most_frequent_within_the_share(counts, share, expecte
     assert kept(sample_of(*counts), share) == expected
 
 
+def test_many_ties_go_by_first_appearance():
+    topologies = all_topologies(7)[:400]
+    weights = np.ones(400)
+    weights[[7, 300]] = 2
+    cut = credible_topologies(TreeSample(tuple("abcdefg"), topologies, weights, None), 0.5)
+    expected = [7, 300, *(place for place in range(400) if place not in (7, 300))][: len(cut)]
+    assert len(cut) == 199  # 2 + 2 + 197 of 402
+    np.testing.assert_array_equal(cut.topologies.parent, topologies[expected].parent)
+
+
 def test_equal_topologies_count_together():
     sample = TreeSample(tuple("abcde"), TOPOLOGIES[[2, 0, 2, 1, 2]], np.array([1.0, 2, 1, 1, 1]), None)
     cut = credible_topologies(sample, 0.85)

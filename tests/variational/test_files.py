@@ -1,5 +1,7 @@
 """Support and network files: the same bytes, the same distribution; anything damaged is refused."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 import torch
@@ -74,6 +76,8 @@ def put(index, value):
         ("taxa", lambda a: np.arange(70), "distinct names"),
         ("topology_count", lambda a: np.array(0), "topology_count"),
         ("topology_count", lambda a: np.array([3]), "topology_count"),
+        ("topology_count", lambda a: np.array(1), "more trees than one"),
+        ("taxa", lambda a: np.frombuffer(b"\xff\xff\xff\x7f" * 70, "<U1"), "distinct names"),
         ("clades", lambda a: a[:, :1].copy(), "sets of these taxa"),
         ("clades", lambda a: a.astype(np.int64), "sets of these taxa"),
         ("clades", put((3, 0), 0), "single taxa"),
@@ -131,6 +135,20 @@ def test_random_damage_is_refused_or_gives_a_proper_distribution(tmp_path):
         assert len(network.sample(20, stream=RandomStream(1, "draws"))) == 20
         assert network.log_prob(topologies).exp().sum().item() <= 1 + 1e-9
     assert accepted < 300
+
+
+def test_damaged_bytes_are_refused_or_make_no_difference(tmp_path):
+    path = tmp_path / "network.npz"
+    write_network(example(8), path)
+    whole = path.read_bytes()
+    random = np.random.default_rng(2)
+    for _ in range(1500):
+        content = bytearray(whole)
+        for place in random.integers(len(content), size=random.integers(1, 4)):
+            content[place] = random.integers(256)
+        path.write_bytes(content)
+        with suppress(FileProblem):  # and nothing else
+            read_network(path)
 
 
 def test_files_that_are_no_supports_say_so(tmp_path):

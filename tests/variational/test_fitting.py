@@ -11,6 +11,7 @@ from phloem.trees.reading import read_trees
 from phloem.trees.sample import TreeSample, pool
 from phloem.trees.topology import TopologyBatch
 from phloem.variational.fitting import fit_network
+from phloem.variational.network_file import read_network, write_network
 from reference.dictionary_sbn import em_step
 from reference.nested import from_parent
 from strategies import related_topologies
@@ -103,11 +104,38 @@ def test_progress_is_told_and_iterations_are_bounded():
 
 
 @pytest.mark.parametrize(
-    "options", [{"method": "guess"}, {"smoothing": -1.0}, {"tolerance": 0.0}, {"most_iterations": 0}]
+    ("options", "message"),
+    [
+        ({"method": "guess"}, "choose one of em, average"),
+        ({"smoothing": -1.0}, "smoothing -1: .* from 0 to 1"),
+        ({"smoothing": float("inf")}, "smoothing inf"),
+        ({"smoothing": float("nan")}, "smoothing nan"),
+        ({"tolerance": 0.0}, "tolerance 0"),
+        ({"most_iterations": 0}, "0 iterations"),
+    ],
 )
-def test_bad_options_are_refused(options):
-    with pytest.raises(BadArgument):
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(BadArgument, match=message):
         fit_network(weighted(all_topologies(5)[:3], 1), **options)
+
+
+def test_huge_weights_are_shares_like_others():
+    topologies = all_topologies(5)[:3]
+    huge = TreeSample(tuple("abcde"), topologies, np.array([1e308, 1e308, 1e307]), None)
+    plain = TreeSample(tuple("abcde"), topologies, np.array([10.0, 10, 1]), None)
+    one, other = fit_network(huge), fit_network(plain)
+    np.testing.assert_allclose(one.network.tables().probabilities, other.network.tables().probabilities, rtol=1e-9)
+
+
+def test_unsmoothed_fits_of_every_run_of_ds1_stay_finite_and_can_be_written(real_data, tmp_path):
+    """Rare tables underflow to nothing at all here."""
+    for path in sorted((real_data / "mrbayes" / "DS1").glob("*.gz")):
+        fit = fit_network(read_trees(path), tolerance=1e-7)
+        objectives = np.array([step.objective for step in fit.steps])
+        assert np.isfinite(objectives).all()
+        assert (np.diff(objectives) >= -1e-12).all()
+        write_network(fit.network, tmp_path / "network.npz")
+        read_network(tmp_path / "network.npz")
 
 
 def test_one_run_of_ds1_predicts_all_ten(real_data):

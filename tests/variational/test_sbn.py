@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from phloem.errors import BadArgument
+from phloem.kernels.sbn import draw_entry
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, nni_neighbors, random_topologies
 from phloem.trees.topology import TopologyBatch
@@ -117,8 +118,11 @@ def test_gradients_of_impossible_trees_are_zero_and_of_possible_ones_finite():
     assert torch.isfinite(network.logits.grad).all()
     assert network.logits.grad.abs().max() > 0
     network.zero_grad()
-    network.log_prob_rooted(topologies, np.zeros(len(topologies), int)).sum().backward()
-    assert torch.isfinite(network.logits.grad).all()
+    rooted = network.log_prob_rooted(topologies, np.zeros(len(topologies), int))
+    impossible = torch.isneginf(rooted)
+    assert 90 < impossible.sum() < 105
+    rooted.backward(impossible.double())
+    assert (network.logits.grad == 0).all()
 
 
 def test_a_million_draws_have_the_exact_probabilities():
@@ -177,6 +181,41 @@ def test_an_entry_of_probability_zero_is_never_drawn():
     draws = network.sample(2000, stream=RandomStream(1, "draws"))
     assert torch.isfinite(network.log_prob(draws)).all()
     assert abs(network.log_prob(all_topologies(5)).exp().sum().item() - 1) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "uniform", "drawn"),
+    [
+        ([0.25, 0.25, 0.5], 0.25, 1),  # on the boundary: the next one
+        ([0.25, 0.25, 0.5], np.nextafter(0.25, 0), 0),
+        ([0.1] * 9 + [0.0999999], np.nextafter(1, 0), 9),  # rounding: the last one
+        ([0.5, 0.4999999, 0.0], np.nextafter(1, 0), 1),  # but never an impossible one
+        ([0.0, 1.0], 0.0, 1),
+    ],
+)
+def test_an_entry_is_drawn_where_the_running_sum_exceeds_the_number(probabilities, uniform, drawn):
+    padded = np.array([9.0, *probabilities, 9.0])
+    assert draw_entry(padded, 1, len(probabilities) + 1, uniform) == drawn + 1
+
+
+def test_logits_need_not_lie_in_a_row_in_memory():
+    topologies = all_topologies(5)
+    support = support_of(tuple("abcde"), topologies)
+    spread = torch.randn(2 * support.parameter_count, dtype=torch.float64)[::2]
+    strided, dense = SubsplitNetwork(support, spread), SubsplitNetwork(support, spread.clone())
+    assert not strided.logits.is_contiguous()
+    assert torch.equal(strided.log_prob(topologies), dense.log_prob(topologies))
+
+
+def test_a_table_that_cannot_be_reached_may_have_no_possible_entry():
+    topologies = all_topologies(5)
+    network = random_network(topologies, 1)
+    starts = network.support.free_starts
+    last = len(starts) - 2
+    with torch.no_grad():
+        network.logits[starts[last] : starts[last + 1]] = -torch.inf
+    assert np.isfinite(network.tables().log_probabilities).all()
+    assert abs(network.log_prob(topologies).exp().sum().item() - 1) < 1e-12
 
 
 def test_one_tree_has_probability_one_and_no_parameters():

@@ -126,10 +126,40 @@ def test_supports_of_many_taxa_have_the_counts_of_one_tree_and_its_neighbours(ta
     assert not support.generates(random_topologies(taxa, 5, stream=RandomStream(1, "others"))).any()
 
 
-def test_two_clades_with_the_same_hash_are_found_out():
-    keys = np.arange(1, 7, dtype=np.uint64)[:, None].repeat(2, axis=1)  # 1 ^ 2 ^ 3 = 0, and 1 ^ 2 = 3
+@pytest.mark.parametrize("at_a_time", [1, 10**6])
+def test_two_clades_with_the_same_hash_are_found_out(at_a_time, monkeypatch):
+    monkeypatch.setattr("phloem.variational.collection.CHUNK_PAIRS", at_a_time)
+    keys = np.array([64, 32, 1, 2, 4, 1 ^ 2 ^ 4], np.uint64)[:, None].repeat(2, axis=1)  # c and f like d and e
+    one, other = parse_newick(["(a,c,(f,(b,(d,e))));", "(a,d,(e,(b,(c,f))));"], taxa=tuple("abcdef")).topologies
+    support_of(tuple("abcdef"), one, keys)
+    support_of(tuple("abcdef"), other, keys)
     with pytest.raises(BadArgument, match="same hash"):
-        support_of(names(6), all_topologies(6), keys)
+        support_of(tuple("abcdef"), TopologyBatch.concatenate([one, other]), keys)
+
+
+@given(related_topologies(most=10))
+def test_tables_and_entries_keep_the_order_of_first_appearance(topologies):
+    support = support_of(names(topologies.taxon_count), topologies)
+    located = support.locate(topologies)
+    assert located.splits.reshape(-1)[np.sort(np.unique(located.splits, return_index=True)[1])].tolist() == list(
+        range(len(support.splits))
+    )
+    used = located.entries.reshape(-1)
+    used = used[used >= 0]
+    first = {int(entry): place for place, entry in reversed(list(enumerate(used)))}
+    for start, end in zip(support.starts[1:-1], support.starts[2:], strict=True):
+        places = [first[entry] for entry in range(start, end)]
+        assert places == sorted(places)
+    free = [first[int(start)] for start in support.starts[1 : support.free_tables]]
+    fixed = [first[int(start)] for start in support.starts[max(1, support.free_tables) : -1]]
+    assert free == sorted(free)
+    assert fixed == sorted(fixed)
+
+
+def test_a_supports_arrays_cannot_be_written():
+    support = support_of(names(6), all_topologies(6)[:3])
+    with pytest.raises(ValueError, match="read-only"):
+        support.splits[0, 0] = 3
 
 
 def test_samples_are_cut_one_by_one_and_then_joined():

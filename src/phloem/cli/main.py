@@ -59,7 +59,7 @@ def run(arguments: list[str]) -> int:
         message = problem.format_message().rstrip(".")
         return _complain(f"{message}. See `{command} --help`.", problem.exit_code)
     except MemoryError:
-        return _complain("not enough memory for this. Use fewer trees, or a smaller --dimension.", FAILED)
+        return _complain("not enough memory for this. Use fewer trees or taxa.", FAILED)
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
         _discard_output()
         return FAILED
@@ -67,6 +67,10 @@ def run(arguments: list[str]) -> int:
         _discard_output()
         return _complain(f"standard output cannot be written ({problem.strerror}).", FAILED)
     except KeyboardInterrupt:
+        code = INTERRUPTED
+    except SystemError as problem:  # Ctrl-C while numba hands a kernel's result back to Python
+        if not isinstance(problem.__cause__ or problem.__context__, KeyboardInterrupt):
+            raise
         code = INTERRUPTED
     if code == INTERRUPTED:
         return _complain("interrupted.", INTERRUPTED)
@@ -87,10 +91,13 @@ def _complain(message: str, code: int) -> int:
 
 def main() -> None:
     """The `phloem` program."""
-    # A batch system's polite kill must clean up like Ctrl-C, and names are UTF-8 wherever the output goes.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A batch system's polite kill and a closed terminal must clean up like Ctrl-C, and names are UTF-8 wherever the
+    # output goes.
+    for polite in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if signal.getsignal(polite) == signal.SIG_DFL:  # nohup has it ignored
+            signal.signal(polite, signal.default_int_handler)
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
     elif hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(encoding="utf-8")
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))

@@ -33,7 +33,6 @@ app = typer.Typer(
     name="sbn",
     help="Tree probabilities from a tree sample by a subsplit network: fit one, score trees with it.",
     rich_markup_mode="rich",
-    no_args_is_help=True,
 )
 
 
@@ -107,8 +106,7 @@ def score(
 
 def _print_scores(scores: "TreeScores") -> None:
     print(f"{'tree':>6}   {'weight':>10}   log-probability")
-    weights = scores.sample.normalized().weights
-    for number, (weight, value) in enumerate(zip(weights, scores.log_probabilities, strict=True), 1):
+    for number, (weight, value) in enumerate(zip(scores.sample.weights, scores.log_probabilities, strict=True), 1):
         print(f"{number:>6}   {weight:>10.6f}   {value:>15.6f}")
     divergence = "infinite" if scores.divergence is None else f"{scores.divergence:.6f}"
     print(

@@ -27,7 +27,7 @@ def support(
     trees: Annotated[list[str], typer.Argument(metavar="TREES", help=f"{TREES_HELP} One file is one replicate.")],
     covers: Annotated[
         list[str] | None,
-        typer.Option(metavar="REFERENCE", help="Trees, such as an MCMC sample, to be covered. May be repeated."),
+        typer.Option(metavar="REFERENCE", help="Trees to be covered, such as an MCMC sample; may be repeated."),
     ] = None,
     credible: Annotated[
         float, typer.Option(help="Keep each replicate's most frequent topologies up to this share; 1 keeps all.")
@@ -63,8 +63,9 @@ def support(
 
 def _print_summary(summary: "SupportSummary") -> None:
     files = "file" if summary.replicates == 1 else "files"
+    trees = "tree" if summary.trees == 1 else "trees"
     console = plain_console()
-    console.print(f"{summary.trees:,} trees on {summary.taxa:,} taxa in {summary.replicates:,} {files}\n")
+    console.print(f"{summary.trees:,} {trees} on {summary.taxa:,} taxa in {summary.replicates:,} {files}\n")
     table = plain_table("", "support", left=("",))
     table.add_row("topologies", f"{summary.topologies:,}")
     table.add_row("splits", f"{summary.splits:,}")

@@ -12,7 +12,7 @@ from typing import IO
 
 import numpy as np
 
-from phloem.array_files import add_array, new_member, open_archive, reading_member
+from phloem.array_files import add_array, distinct_names, new_member, open_archive, reading_member
 from phloem.errors import FeatureMismatch, FileProblem
 from phloem.files import atomic_write
 from phloem.kernels.arrays import FloatArray
@@ -57,10 +57,10 @@ def read_features(path: Path) -> tuple[tuple[str, ...], Iterator[FloatArray]]:
     if "taxa.npy" not in names or not names & {"features.npy", "features_0.npy"}:
         raise FileProblem(f"{path}: has no arrays `taxa` and `features`. Make the file with `{MADE_BY}`.")
     with reading_member(path, content, "taxa") as member:
-        taxa = np.lib.format.read_array(member, allow_pickle=False)
-    if taxa.ndim != 1 or taxa.dtype.kind != "U" or len(set(taxa.tolist())) != len(taxa):
+        taxa = distinct_names(np.lib.format.read_array(member, allow_pickle=False))
+    if taxa is None:
         raise FeatureMismatch(f"{path}: `taxa` must be a list of distinct names.")
-    return tuple(taxa.tolist()), _each_tree(path, content, names)
+    return taxa, _each_tree(path, content, names)
 
 
 def _each_tree(path: Path, archive: zipfile.ZipFile, names: set[str]) -> Iterator[FloatArray]:

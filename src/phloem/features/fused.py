@@ -150,31 +150,31 @@ class Pad(Step):
 
 @final
 class SumMessages(Step):
-    """ELU(own_scale · W₁·h_v + Σ_u W₂·h_u + b) over v's neighbours u; own_scale is a number, 1 by default.
+    """ELU((1 + ε)·W₁·h_v + Σ_u W₂·h_u + b) over v's neighbours u; ε is a single parameter, or none.
 
     weight is W₁ above W₂, (2·outputs, inputs), or (outputs, inputs) if they are the same. mean: the sum is divided by
     the number of neighbours d_v. symmetric: own and other terms are divided by √((1 + d_u)·(1 + d_v)).
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor, scaling: Scaling, own_scale: Tensor | None = None) -> None:
-        self.parameters = (weight, bias) if own_scale is None else (weight, bias, own_scale)
+    def __init__(self, weight: Tensor, bias: Tensor, scaling: Scaling, epsilon: Tensor | None = None) -> None:
+        self.parameters = (weight, bias) if epsilon is None else (weight, bias, epsilon)
         self.scaling = scaling
 
     def forward(self, states: NodeStates, graph: TreeGraph) -> tuple[Tensor, Saved]:
         """The new states, and what the way back needs."""
-        weight, bias, *own_scale = self.parameters
+        weight, bias, *epsilon = self.parameters
         values, added = states.product(weight).numpy(), _array(bias)
-        scales = _scales(graph, self.scaling, own_scale[0].item() if own_scale else 1.0, values.dtype)
+        scales = _scales(graph, self.scaling, 1 + epsilon[0].item() if epsilon else 1, values.dtype)
         outputs = np.empty((len(values), len(added)), values.dtype)
         message_passing.sum_messages(values, graph.neighbors, scales.own, scales.target, scales.source, added, outputs)
-        return torch.from_numpy(outputs), (outputs, scales, values if own_scale else None)
+        return torch.from_numpy(outputs), (outputs, scales, values if epsilon else None)
 
     def backward(
         self, gradient: Tensor, saved: Saved, states: NodeStates, graph: TreeGraph, wanted: bool
     ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
         """Gradients for the old states and for the parameters."""
         outputs, scales, values = saved
-        weight, _, *own_scale = self.parameters
+        weight, _, *epsilon = self.parameters
         inner, bias_gradient = _elu_backward(gradient, outputs)
         by_value = np.empty((len(inner), len(weight)), inner.dtype)
         message_passing.sum_messages_backward(
@@ -183,9 +183,9 @@ class SumMessages(Step):
         values_gradient = torch.from_numpy(by_value)
         before = values_gradient @ weight if wanted else None
         gradients = states.weight_gradient(values_gradient), bias_gradient
-        if own_scale:
-            by_scale = np.vdot(inner, values[:, : inner.shape[1]])
-            return before, (*gradients, torch.full_like(own_scale[0], float(by_scale)))
+        if epsilon:
+            by_epsilon = np.vdot(inner, values[:, : inner.shape[1]])
+            return before, (*gradients, torch.full_like(epsilon[0], float(by_epsilon)))
         return before, gradients
 
 

@@ -18,7 +18,10 @@ from phloem.kernels.subsplits import branch_at, other_slot, slot_of
 
 @kernel
 def shift_tables(logits: FloatArray, starts: LongArray, shifted: FloatArray, copy: FloatArray) -> None:
-    """Each table's logits (starts: tables+1) minus their largest, so that exponentials cannot overflow; twice."""
+    """Each table's logits (starts: tables+1) minus their largest, so that exponentials cannot overflow; twice.
+
+    If all are -inf, all become 0: what cannot be reached is uniform.
+    """
     source, target, other = at(logits, 0), at(shifted, 0), at(copy, 0)
     for table in range(len(starts) - 1):
         first, end = starts[table], starts[table + 1]
@@ -27,8 +30,8 @@ def shift_tables(logits: FloatArray, starts: LongArray, shifted: FloatArray, cop
             if source[entry] > largest:
                 largest = source[entry]
         for entry in range(first, end):
-            target[entry] = source[entry] - largest
-            other[entry] = source[entry] - largest
+            target[entry] = source[entry] - largest if largest > -np.inf else 0.0
+            other[entry] = target[entry]
 
 
 @kernel

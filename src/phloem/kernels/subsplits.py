@@ -6,12 +6,25 @@ beyond i where the root is on that branch, else one of the two other clades that
 there are at most nine parent–child pairs a node, whatever the 2n-3 rootings.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from phloem.kernels.arrays import IntArray, LongArray, WordArray
 from phloem.kernels.jit import kernel
 from phloem.kernels.pair_index import OpenIndex, PairIndex, find, find_or_add, open_index
 from phloem.kernels.pointers import Pointer, at
+
+
+class SubsplitIndex(NamedTuple):
+    """What is known, by number. `clades` are numbered by hash, the single taxa first."""
+
+    clades: PairIndex
+    subsplits: PairIndex  # (lower, higher) clade of the two halves
+    pairs: PairIndex  # sister and subsplit
+    sides: IntArray  # (splits, 2)  the clade below the branch, and the rest: canonical trees agree on which is which
+    split_of_clade: IntArray  # (clades,)  of the first side; -1 for clades that are only ever the second
+
 
 # Rows of the counters: how many of each there are.
 CLADES, SPLITS, SUBSPLITS, PAIRS = range(4)
@@ -21,11 +34,7 @@ CLADES, SPLITS, SUBSPLITS, PAIRS = range(4)
 def locate_trees(
     neighbors: IntArray,
     keys: WordArray,
-    clade_index: PairIndex,
-    subsplit_index: PairIndex,
-    pair_index: PairIndex,
-    sides: IntArray,
-    split_of_clade: IntArray,
+    index: SubsplitIndex,
     counts: LongArray,
     adding: bool,
     splits: IntArray,
@@ -35,8 +44,7 @@ def locate_trees(
     """Number what trees use: splits (batch, 2n-3), subsplits (batch, 2n-3, 2), pairs (batch, n-2, 3, 3).
 
     A branch has a subsplit below (-1 under a leaf) and one above. pairs[v, i] has the sister that is the complement,
-    then those beyond the other branches of neighbour i, where that is no leaf. sides[split] is the clade below the
-    branch, then its complement: canonical trees agree on which is which. What is new is -1, or, with `adding`,
+    then those beyond the other branches of neighbour i, where that is no leaf. What is new is -1, or, with `adding`,
     gets the next number.
     """
     batch, nodes, _ = neighbors.shape
@@ -44,11 +52,8 @@ def locate_trees(
     hashes = np.empty((nodes, 2), np.uint64)
     below = np.empty(nodes, np.int32)
     beyond = np.empty((leaf_count - 2, 3), np.int32)
-    known_clades, known_subsplits, known_pairs = (
-        open_index(clade_index),
-        open_index(subsplit_index),
-        open_index(pair_index),
-    )
+    clades, pieces, known = open_index(index.clades), open_index(index.subsplits), open_index(index.pairs)
+    sides, split_of_clade = index.sides, index.split_of_clade
     counters = at(counts, 0)
     for tree in range(batch):
         table = at(neighbors, tree * nodes * 3)
@@ -59,7 +64,7 @@ def locate_trees(
             hashes[node, 1] = hashes[left, 1] ^ hashes[right, 1]
         for node in range(nodes - 1):
             first, second = hashes[node, 0], hashes[node, 1]
-            clade = node if node < leaf_count else number_of(known_clades, counters, CLADES, first, second, adding)
+            clade = node if node < leaf_count else number_of(clades, counters, CLADES, first, second, adding)
             below[node] = clade
             if adding and split_of_clade[clade] < 0:
                 split = counts[SPLITS]
@@ -68,7 +73,7 @@ def locate_trees(
                 sides[split, 0] = clade
                 first ^= hashes[nodes - 1, 0] ^ keys[0, 0]  # the root's children are all taxa but taxon 0
                 second ^= hashes[nodes - 1, 1] ^ keys[0, 1]
-                sides[split, 1] = number_of(known_clades, counters, CLADES, first, second, adding)
+                sides[split, 1] = number_of(clades, counters, CLADES, first, second, adding)
             splits[tree, node] = split_of_clade[clade] if clade >= 0 else -1
             subsplits[tree, node, 0] = -1
         for node in range(leaf_count, nodes):
@@ -84,9 +89,7 @@ def locate_trees(
                 subsplits[tree, branch, side] = -1
                 if one >= 0 and two >= 0:
                     lower, higher = np.uint64(min(one, two)), np.uint64(max(one, two))
-                    subsplits[tree, branch, side] = number_of(
-                        known_subsplits, counters, SUBSPLITS, lower, higher, adding
-                    )
+                    subsplits[tree, branch, side] = number_of(pieces, counters, SUBSPLITS, lower, higher, adding)
         for node in range(leaf_count, nodes):
             row = node - leaf_count
             for slot in range(3):
@@ -103,7 +106,7 @@ def locate_trees(
                     pairs[tree, row, slot, place] = -1
                     if subsplit >= 0 and sister >= 0:
                         pairs[tree, row, slot, place] = number_of(
-                            known_pairs, counters, PAIRS, np.uint64(sister), np.uint64(subsplit), adding
+                            known, counters, PAIRS, np.uint64(sister), np.uint64(subsplit), adding
                         )
 
 

@@ -10,7 +10,6 @@ from phloem.config import BootstrapConfig
 from phloem.data.reading import read_alignment
 from phloem.search.bootstrap import BootstrapProgress as BootstrapProgress
 from phloem.search.bootstrap import bootstrap
-from phloem.search.replicates import ReplicateDirectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +39,13 @@ def run_bootstrap(
     """Make the replicates that are missing in `directory`."""
     start = time.monotonic()
     alignment = read_alignment(source)
-    numbers = range(1, config.replicates + 1)
-    found = sum(map(ReplicateDirectory(directory, alignment, config).is_whole, numbers))
-    files = bootstrap(alignment, directory, config, progress=progress)
-    replicates = ReplicateDirectory(directory, alignment, config)
+    made = bootstrap(alignment, directory, config, progress=progress)
     return BootstrapRun(
         directory=directory,
-        files=tuple(files),
+        files=made.files,
         taxa=len(alignment.taxa),
         count=config.count,
-        found=found,
-        program=", ".join(sorted({replicates.program(number) for number in numbers})),
+        found=made.found,
+        program=", ".join(made.programs),
         seconds=time.monotonic() - start,
     )

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from phloem.files import check_can_write
 from phloem.kernels.arrays import FloatArray
 from phloem.pipeline.tree_files import list_tree_files, read_samples, refuse_overwriting
 from phloem.trees.sample import TreeSample, group_rows, pool
@@ -38,6 +39,7 @@ def fit_trees(
 ) -> FitSummary:
     """Fit a network to the trees of some files, each file counting the same, and write it."""
     refuse_overwriting(out, list_tree_files(sources))
+    check_can_write(out)
     sample = pool(read_samples(sources, burnin=burnin))
     fit = fit_network(sample, method=method, smoothing=smoothing, progress=progress)
     write_network(fit.network, out)
@@ -56,7 +58,7 @@ def fit_trees(
 class TreeScores:
     """Log-probabilities of trees in file order, and how the network compares with the sample as a whole."""
 
-    sample: TreeSample
+    sample: TreeSample  # with weights that sum to one
     log_probabilities: FloatArray  # (trees,)  -inf outside the support
     topologies: int  # distinct ones
     coverage: float  # share of the sample's weight within the support
@@ -66,7 +68,7 @@ class TreeScores:
     def as_json(self) -> dict[str, Any]:
         """Plain lists and numbers; a probability of zero has no logarithm and gives null."""
         logs = [value if np.isfinite(value) else None for value in self.log_probabilities.tolist()]
-        weights = self.sample.normalized().weights.tolist()
+        weights = self.sample.weights.tolist()
         return {
             "trees": [{"log_probability": log, "weight": w} for log, w in zip(logs, weights, strict=True)],
             "topologies": self.topologies,

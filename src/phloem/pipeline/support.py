@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from phloem.files import check_can_write
 from phloem.pipeline.tree_files import list_tree_files, read_samples, refuse_overwriting
 from phloem.trees.sample import pool
 from phloem.variational.collection import collect_support
@@ -32,14 +33,18 @@ def summarize_support(
     covers: Sequence[str | Path] = (),
     out: Path | None = None,
 ) -> SupportSummary:
-    """Collect a support, compare it with a reference sample where one is given, and write it where `out` says."""
+    """Collect a support, compare it with a reference sample where one is given, and write it where `out` says.
+
+    The burn-in is that of the sources; the reference is taken whole.
+    """
     if out is not None:
         refuse_overwriting(out, list_tree_files([*sources, *covers]))
+        check_can_write(out)
     samples = read_samples(sources, burnin=burnin)
     support = collect_support(samples, credible=credible, minimum_count=minimum_count)
     coverage = None
     if covers:
-        reference = pool(read_samples(covers, taxa=support.taxa, burnin=burnin)).distinct()
+        reference = pool(read_samples(covers, taxa=support.taxa)).distinct()
         coverage = float(reference.weights[support.generates(reference.topologies)].sum())
     if out is not None:
         write_support(support, out)

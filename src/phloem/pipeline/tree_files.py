@@ -9,6 +9,7 @@ from phloem.errors import BadArgument, FileProblem
 from phloem.files import cannot_read
 from phloem.trees.reading import read_trees
 from phloem.trees.sample import TreeSample
+from phloem.variational.collection import FEWEST_TAXA
 
 TREE_FILE = re.compile(r".+\.(nwk|newick|tree|trees|tre|treefile|nex|nexus|t|trprobs|ufboot)(\.gz)?", re.IGNORECASE)
 
@@ -43,7 +44,12 @@ def read_samples(
     """One sample a file, all with the same taxa in the same order: `taxa`, or those of the first file."""
     samples: list[TreeSample] = []
     for path in list_tree_files(sources):
-        samples.append(read_trees(path, taxa=samples[0].taxa if samples else taxa, burnin=burnin))
+        sample = read_trees(path, taxa=samples[0].taxa if samples else taxa, burnin=burnin)
+        if not sample.weights.any():
+            raise BadArgument(f"{path}: all trees have weight zero. Leave the file out.")
+        if len(sample.taxa) < FEWEST_TAXA:
+            raise BadArgument(f"{path}: {len(sample.taxa)} taxa have one topology only. Give at least {FEWEST_TAXA}.")
+        samples.append(sample)
     return samples
 
 

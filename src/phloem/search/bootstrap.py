@@ -29,13 +29,21 @@ class BootstrapProgress(NamedTuple):
     done: int
 
 
+class BootstrapFiles(NamedTuple):
+    """The replicates that were asked for."""
+
+    files: tuple[Path, ...]
+    found: int  # how many were there already
+    programs: tuple[str, ...]  # that made them
+
+
 def bootstrap(
     alignment: Alignment,
     directory: Path,
     config: BootstrapConfig,
     *,
     progress: Callable[[BootstrapProgress], None] | None = None,
-) -> list[Path]:
+) -> BootstrapFiles:
     """One file of bootstrap trees a replicate, in `directory`. Replicates that are there already are not made again.
 
     If one replicate fails, those at work are stopped; those that were finished stay and the next call goes on
@@ -48,7 +56,11 @@ def bootstrap(
         program = find_iqtree()
         replicates.prepare()
         _make(missing, replicates, program, alignment, config, progress or (lambda _news: None))
-    return [replicates.tree_file(replicate) for replicate in wanted]
+    return BootstrapFiles(
+        files=tuple(map(replicates.tree_file, wanted)),
+        found=len(wanted) - len(missing),
+        programs=tuple(sorted(set(map(replicates.program, wanted)))),
+    )
 
 
 def replicate_seed(seed: int, replicate: int) -> int:
@@ -88,7 +100,7 @@ def _make(
             raise ProgramProblem(what) from None
         replicates.add(replicate, sample, str(program))
 
-    threads = config.threads or available_threads()
+    threads = min(config.threads or available_threads(), len(missing))
     waiting = iter(missing)
     done = config.replicates - len(missing)
     with ThreadPoolExecutor(threads) as pool:

@@ -136,7 +136,8 @@ def _run(
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
     if process.returncode < 0:
-        name = signal.Signals(-process.returncode).name
+        number = -process.returncode
+        name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
         hint = " Perhaps memory ran out: give fewer --threads." if name == "SIGKILL" else ""
         raise ProgramProblem(f"IQ-TREE was killed by {name}.{hint}")
     if process.returncode > 0:

@@ -21,5 +21,5 @@ def credible_topologies(sample: TreeSample, share: float) -> TreeSample:
     ordered = distinct[np.argsort(-distinct.weights, kind="stable")]
     if share == 1:
         return ordered
-    within = np.cumsum(ordered.weights) <= (share + ROUNDING) * ordered.weights.sum()
+    within = np.cumsum(ordered.normalized().weights) <= share + ROUNDING
     return ordered[: max(1, int(within.sum()))]

@@ -100,10 +100,12 @@ def pool_any(samples: Sequence[TreeSample | WeightedTrees]) -> WeightedTrees:
 
 def _shares(weights: FloatArray) -> FloatArray:
     """Weights that sum to one."""
-    total = float(weights.sum())
-    if not total > 0:
+    largest = float(weights.max(initial=0))
+    if not largest > 0:
         raise BadArgument("tree sample: all weights are zero.")
-    return weights / total
+    scaled = weights / largest  # huge weights would overflow in a sum
+    shares: FloatArray = scaled / scaled.sum()
+    return shares
 
 
 def group_rows(rows: IntArray | WordArray) -> tuple[LongArray, LongArray]:

@@ -6,8 +6,7 @@ from phloem.kernels import clades
 from phloem.kernels.arrays import WordArray
 from phloem.trees.topology import TopologyBatch
 
-# Two streams of SplitMix64 (Steele, Lea & Flood 2014). Any odd seeds do, but they must never change:
-# saved supports hold hashes.
+# Two streams of SplitMix64 (Steele, Lea & Flood 2014). Any odd seeds do.
 FIRST_SEED = np.uint64(0x9E3779B97F4A7C15)
 SECOND_SEED = np.uint64(0xD1B54A32D192ED03)
 

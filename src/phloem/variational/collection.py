@@ -6,15 +6,15 @@ from typing import cast
 import numpy as np
 
 from phloem.errors import BadArgument
-from phloem.kernels import subsplits
 from phloem.kernels.arrays import Array, IntArray, WordArray
 from phloem.kernels.clades import clade_bits
 from phloem.kernels.pair_index import PairIndex, make_index
+from phloem.kernels.subsplits import SPLITS, SubsplitIndex, confirm_sets
 from phloem.trees.credible import credible_topologies
 from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.zobrist import taxon_keys
-from phloem.variational.support import SubsplitSupport, assemble, empty_located
+from phloem.variational.support import SubsplitSupport, assemble, locate
 
 FEWEST_TAXA = 4
 CHUNK_PAIRS = 200_000  # trees are taken a few at a time: what they may add must fit before they are looked at
@@ -62,61 +62,50 @@ class _Collection:
     """What has been seen so far, in arrays that grow."""
 
     def __init__(self, keys: WordArray) -> None:
-        nothing = np.empty((0, 2), np.uint64)
+        nothing = make_index(np.empty((0, 2), np.uint64))
         self.keys = keys
         self.counts = np.array([len(keys), 0, 0, 0], np.int64)  # the single taxa are the first clades
-        self.clade_index = make_index(keys)
-        self.subsplit_index = make_index(nothing)
-        self.pair_index = make_index(nothing)
-        self.sides = np.empty((0, 2), np.int32)
-        self.split_of_clade = np.empty(0, np.int32)
+        self.index = SubsplitIndex(
+            make_index(keys), nothing, nothing, np.empty((0, 2), np.int32), np.empty(0, np.int32)
+        )
         self.sets = np.empty((0, (len(keys) + 63) // 64), np.uint64)
 
     def add(self, topologies: TopologyBatch) -> None:
         """Number what is new in some trees, and compare the taxon sets of what is not."""
         self._make_room(len(topologies))
-        known_splits = int(self.counts[subsplits.SPLITS])
-        located = empty_located(topologies)
-        subsplits.locate_trees(
-            topologies.neighbors,
-            self.keys,
-            self.clade_index,
-            self.subsplit_index,
-            self.pair_index,
-            self.sides,
-            self.split_of_clade,
-            self.counts,
-            True,
-            located.splits,
-            located.subsplits,
-            located.entries,
-        )
+        known_splits = int(self.counts[SPLITS])
+        located = locate(topologies, self.keys, self.index, self.counts, adding=True)
         below = clade_bits(topologies.parent, len(self.keys))
-        if not subsplits.confirm_sets(below, located.splits, self.sides, self.sets, known_splits):
+        if not confirm_sets(below, located.splits, self.index.sides, self.sets, known_splits):
             raise BadArgument("support: two different clades have the same hash. Leave out some of the trees.")
 
     def parts(self) -> tuple[WordArray, IntArray, IntArray, IntArray]:
         """Clades, splits, subsplits and (sister, subsplit) pairs, in order of first appearance."""
-        clades, splits, subsplit_count, pairs = self.counts
+        clades, splits, subsplits, pairs = self.counts
         return (
             self.sets[:clades].copy(),
-            self.sides[:splits].copy(),
-            self.subsplit_index.pairs[:subsplit_count].astype(np.int32),
-            self.pair_index.pairs[:pairs].astype(np.int32),
+            self.index.sides[:splits].copy(),
+            self.index.subsplits.pairs[:subsplits].astype(np.int32),
+            self.index.pairs.pairs[:pairs].astype(np.int32),
         )
 
     def _make_room(self, trees: int) -> None:
         """Make every array large enough for all that trees can bring."""
-        clades, _, subsplit_count, pairs = self.counts.tolist()
+        clades, _, subsplits, pairs = self.counts.tolist()
         inner = len(self.keys) - 2
         clade_room = clades + 2 * trees * inner + len(self.keys)
-        self.clade_index = _grown(self.clade_index, clades, clade_room)
-        self.subsplit_index = _grown(self.subsplit_index, subsplit_count, subsplit_count + 3 * trees * inner)
-        self.pair_index = _grown(self.pair_index, pairs, pairs + 9 * trees * inner)
-        if len(self.split_of_clade) < clade_room:
-            self.split_of_clade = _extended(self.split_of_clade, 2 * clade_room)
-            self.sides = _extended(self.sides, 2 * clade_room)
+        index = self.index
+        if len(index.split_of_clade) < clade_room:
+            index = index._replace(
+                sides=_extended(index.sides, 2 * clade_room),
+                split_of_clade=_extended(index.split_of_clade, 2 * clade_room),
+            )
             self.sets = _extended(self.sets, 2 * clade_room)
+        self.index = index._replace(
+            clades=_grown(index.clades, clades, clade_room),
+            subsplits=_grown(index.subsplits, subsplits, subsplits + 3 * trees * inner),
+            pairs=_grown(index.pairs, pairs, pairs + 9 * trees * inner),
+        )
 
 
 def _grown(index: PairIndex, count: int, needed: int) -> PairIndex:

@@ -1,6 +1,5 @@
 """Maximum likelihood for subsplit networks: from a weighted tree sample to probabilities of trees it never saw."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -14,6 +13,7 @@ from phloem.kernels.arrays import FloatArray
 from phloem.trees.sample import TreeSample
 from phloem.variational.collection import collect_support
 from phloem.variational.sbn import SubsplitNetwork, count_entries, log_rootings
+from phloem.variational.support import SubsplitSupport
 
 Method = Literal["em", "average"]
 METHODS: tuple[Method, ...] = ("em", "average")
@@ -54,8 +54,10 @@ def fit_network(
     """
     if method not in METHODS:
         raise BadArgument(f"method {method}: choose one of {', '.join(METHODS)}.")
-    if not (0 <= smoothing < math.inf and tolerance > 0 and most_iterations >= 1):
-        raise BadArgument("subsplit fit: smoothing must not be negative, tolerance and iterations must be positive.")
+    if not 0 <= smoothing <= 1:
+        raise BadArgument(f"smoothing {smoothing:g}: it is a share of the sample. Give a number from 0 to 1.")
+    if not (tolerance > 0 and most_iterations >= 1):
+        raise BadArgument(f"tolerance {tolerance:g}, {most_iterations} iterations: both must be positive.")
     observed = sample.normalized().distinct()
     observed = observed[observed.weights > 0]
     support = collect_support([observed])
@@ -66,7 +68,7 @@ def fit_network(
     steps: list[FitStep] = []
     while True:
         counts = count_entries(support, located, shares, observed.weights)
-        network = SubsplitNetwork(support, _log_counts(counts[: support.parameter_count] + smoothing))
+        network = SubsplitNetwork(support, _most_likely_logits(support, counts[: support.parameter_count] + smoothing))
         tables = network.tables()
         log_probs, shares = sbn.sum_rootings(log_rootings(located, tables))
         log_likelihood = float(observed.weights @ log_probs)
@@ -80,7 +82,11 @@ def fit_network(
             return SubsplitFit(network, tuple(steps), converged or method == "average")
 
 
-def _log_counts(counts: FloatArray) -> torch.Tensor:
-    """Logits of shares; -inf for what is never used."""
+def _most_likely_logits(support: SubsplitSupport, counts: FloatArray) -> torch.Tensor:
+    """Logarithms of how often each entry is used; a table that has become too rare for any count is uniform."""
+    starts = support.free_starts
+    unused = sbn.sum_tables(counts, starts) == 0
     with np.errstate(divide="ignore"):
-        return torch.from_numpy(np.log(counts))
+        logits = np.log(counts)
+    logits[np.repeat(unused, np.diff(starts))] = 0
+    return torch.from_numpy(logits)

@@ -6,10 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from phloem.errors import BadArgument
-from phloem.kernels import sbn, subsplits
-from phloem.kernels.arrays import BoolArray, IntArray, LongArray, WordArray
+from phloem.kernels import sbn
+from phloem.kernels.arrays import BoolArray, IntArray, LongArray, WordArray, read_only
 from phloem.kernels.clades import hash_sets
 from phloem.kernels.pair_index import PairIndex, find_all, make_index
+from phloem.kernels.subsplits import SubsplitIndex, locate_trees
 from phloem.trees.sample import group_rows
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.zobrist import taxon_keys
@@ -48,10 +49,7 @@ class SubsplitSupport:
     starts: LongArray  # (tables + 1,)     where each table's entries begin
     children: IntArray  # (entries, 2)     the tables of the two halves; -1 - taxon for a single taxon
     free_tables: int  # how many of the tables have parameters
-    clade_index: PairIndex
-    subsplit_index: PairIndex
-    entry_index: PairIndex
-    split_of_clade: IntArray  # (clades,)   of the first side; -1 for clades that are only ever the second
+    index: SubsplitIndex  # finds all of these again
 
     @property
     def parameter_count(self) -> int:
@@ -74,22 +72,8 @@ class SubsplitSupport:
         """Number the splits, subsplits and table entries of topologies; linear in the number of taxa."""
         if topologies.taxon_count != len(self.taxa):
             raise BadArgument(f"trees on {topologies.taxon_count} taxa for a support on {len(self.taxa)}.")
-        located = empty_located(topologies)
-        subsplits.locate_trees(
-            topologies.neighbors,
-            self.clade_index.pairs[: len(self.taxa)],
-            self.clade_index,
-            self.subsplit_index,
-            self.entry_index,
-            self.splits,
-            self.split_of_clade,
-            np.zeros(4, np.int64),
-            False,
-            located.splits,
-            located.subsplits,
-            located.entries,
-        )
-        return located
+        keys = self.index.clades.pairs[: len(self.taxa)]
+        return locate(topologies, keys, self.index, np.zeros(4, np.int64), adding=False)
 
     def generates(self, topologies: TopologyBatch) -> BoolArray:
         """Whether some rooting of each topology is within the tables, (batch,)."""
@@ -99,15 +83,19 @@ class SubsplitSupport:
         return possible
 
 
-def empty_located(topologies: TopologyBatch) -> Located:
-    """Room for what a kernel locates."""
+def locate(
+    topologies: TopologyBatch, keys: WordArray, index: SubsplitIndex, counts: LongArray, *, adding: bool
+) -> Located:
+    """What topologies use of an index, by number; with `adding`, what is new is numbered and counted."""
     batch, branches = len(topologies), topologies.branch_count
-    return Located(
+    located = Located(
         topologies.neighbors,
         np.empty((batch, branches), np.int32),
         np.empty((batch, branches, 2), np.int32),
         np.full((batch, topologies.taxon_count - 2, 3, 3), -1, np.int32),
     )
+    locate_trees(topologies.neighbors, keys, index, counts, adding, located.splits, located.subsplits, located.entries)
+    return located
 
 
 def assemble(
@@ -143,18 +131,17 @@ def assemble(
     return SubsplitSupport(
         taxa=taxa,
         topology_count=topology_count,
-        clades=clades,
-        splits=splits,
-        subsplits=subsplits,
-        sisters=entries[:, 0].copy(),
-        divisions=entries[:, 1].copy(),
-        starts=np.concatenate([[0], np.cumsum(sizes)]),
-        children=_child_tables(table_index, halves, len(taxa)),
+        clades=read_only(clades),
+        splits=read_only(splits),
+        subsplits=read_only(subsplits),
+        sisters=read_only(entries[:, 0].copy()),
+        divisions=read_only(entries[:, 1].copy()),
+        starts=read_only(np.concatenate([[0], np.cumsum(sizes)])),
+        children=read_only(_child_tables(table_index, halves, len(taxa))),
         free_tables=int((sizes > 1).sum()) if topology_count > 1 else 0,
-        clade_index=clade_index,
-        subsplit_index=make_index(_as_words(subsplits)),
-        entry_index=make_index(_as_words(entries)),
-        split_of_clade=split_of_clade,
+        index=SubsplitIndex(
+            clade_index, make_index(_as_words(subsplits)), make_index(_as_words(entries)), splits, split_of_clade
+        ),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from phloem.array_files import read_arrays, write_arrays
+from phloem.array_files import distinct_names, read_arrays, write_arrays
 from phloem.errors import BadArgument, FileProblem
 from phloem.trees.sample import group_rows
 from phloem.variational.collection import FEWEST_TAXA
@@ -46,31 +46,36 @@ def support_arrays(support: SubsplitSupport) -> Arrays:
 
 def support_from(path: Path, arrays: Arrays) -> SubsplitSupport:
     """The support that a file's arrays describe."""
-    taxa, topology_count, clades, splits, subsplits, pairs = (arrays[name] for name in PARTS)
-    problem = _first_problem(taxa, topology_count, clades, splits, subsplits, pairs)
+    taxa = distinct_names(arrays["taxa"])
+    if taxa is None or len(taxa) < FEWEST_TAXA:
+        raise damaged(path, f"`taxa` is no list of at least {FEWEST_TAXA} distinct names")
+    topology_count, *parts = (arrays[name] for name in PARTS[1:])
+    problem = _first_problem(len(taxa), topology_count, *parts)
     if problem:
         raise damaged(path, problem)
     try:
-        support = assemble(tuple(taxa.tolist()), int(topology_count), clades, splits, subsplits, pairs)
+        support = assemble(taxa, int(topology_count), *parts)
     except BadArgument as reason:
         raise damaged(path, str(reason)) from None
+    if topology_count == 1 and (len(support.splits) != 2 * len(taxa) - 3 or (np.diff(support.starts)[1:] > 1).any()):
+        raise damaged(path, "it has more trees than one")
     return support
 
 
-def _first_problem(taxa: Any, topology_count: Any, clades: Any, splits: Any, subsplits: Any, pairs: Any) -> str | None:
+def _first_problem(
+    taxon_count: int, topology_count: Any, clades: Any, splits: Any, subsplits: Any, pairs: Any
+) -> str | None:
     """What is wrong with the parts of a support, or None: kernels would not notice."""
-    if taxa.ndim != 1 or taxa.dtype.kind != "U" or len(set(taxa.tolist())) != len(taxa) or len(taxa) < FEWEST_TAXA:
-        return f"`taxa` is no list of at least {FEWEST_TAXA} distinct names"
     if topology_count.shape != () or topology_count.dtype != np.int64 or topology_count < 1:
         return "`topology_count` is no positive number"
-    words = (len(taxa) + 63) // 64
-    if clades.dtype != np.uint64 or clades.ndim != 2 or clades.shape[1] != words or len(clades) < len(taxa):
+    words = (taxon_count + 63) // 64
+    if clades.dtype != np.uint64 or clades.ndim != 2 or clades.shape[1] != words or len(clades) < taxon_count:
         return "`clades` are no sets of these taxa"
-    number = np.arange(len(taxa))
-    single = np.zeros((len(taxa), words), np.uint64)
+    number = np.arange(taxon_count)
+    single = np.zeros((taxon_count, words), np.uint64)
     single[number, number // 64] = np.uint64(1) << (number % 64).astype(np.uint64)
     whole = np.bitwise_or.reduce(single, axis=0)
-    if (clades[: len(taxa)] != single).any() or (clades & ~whole).any():
+    if (clades[:taxon_count] != single).any() or (clades & ~whole).any():
         return "`clades` do not begin with the single taxa"
     for name, part, first_bound, second_bound in (
         ("splits", splits, len(clades), len(clades)),

@@ -24,11 +24,9 @@ class GinConvolution(FusedConvolution):
             raise BadArgument(f"GIN: an MLP of {layers} layers. Give 1 or 2.")
         self.linear = nn.Linear(inputs, outputs)
         self.second = nn.Linear(outputs, outputs) if layers == 2 else None
-        epsilon = torch.zeros(1)
-        self.epsilon = nn.Parameter(epsilon) if learn_epsilon else None
+        self.epsilon = nn.Parameter(torch.zeros(1)) if learn_epsilon else None
 
     def steps(self) -> list[Step]:
         """The fused steps that it is made of."""
-        own_scale = None if self.epsilon is None else 1 + self.epsilon
-        first = SumMessages(self.linear.weight, self.linear.bias, "sum", own_scale)
+        first = SumMessages(self.linear.weight, self.linear.bias, "sum", self.epsilon)
         return [first] if self.second is None else [first, DenseElu(self.second.weight, self.second.bias)]
