@@ -1,6 +1,7 @@
-"""What `make demo` shows: trees become features and come back from them, and their likelihoods are maximised."""
+"""What `make demo` shows: features and back, likelihoods, tree distributions, and a first posterior."""
 
 import numpy as np
+import torch
 from rich.console import Console
 from rich.table import Table
 
@@ -57,6 +58,37 @@ for tree in range(5):
     fits.add_row(str(tree + 1), f"{sample.weights[tree]:.0f}", f"{value:.3f}", f"{length:.4f}")
 console.print(fits, soft_wrap=False)
 
+fitted = phloem.fit_network(sample, smoothing=1e-6).network
+draws = fitted.sample(10_000, stream=phloem.RandomStream(1, "demo draws"))
+known = {row.tobytes() for row in sample.topologies.parent}
+new = [row.tobytes() for row in draws.parent if row.tobytes() not in known]
+console.print(
+    f"\n[bold]5. Extend[/]   A subsplit network fitted to these trees: {len(new) / 100:.2f} % of 10,000 draws are "
+    f"{len(set(new))} topologies that the bootstrap never met."
+)
+
+STEPS, WARM_UP = 400, 200
+posterior = phloem.TreePosterior(likelihood)
+network = phloem.SubsplitNetwork(phloem.collect_support([sample.with_taxa(alignment.taxa)]))
+torch.manual_seed(1)
+branches = phloem.GraphModel(taxa, "edge")
+optimizer = torch.optim.Adam([*branches.parameters(), network.logits], lr=0.003)
+console.print("\n[bold]6. Learn[/]    The posterior of trees and branch lengths, with learned features of the trees:")
+bounds = []
+for step in range(STEPS):
+    draw = network.draw(10, stream=phloem.RandomStream(1, "demo topologies", step))
+    lengths = branches(draw.topologies).sample(stream=phloem.RandomStream(1, "demo lengths", step))
+    log_joint = posterior.log_joint(draw.topologies, lengths.lengths, min(1.0, (step + 1) / WARM_UP))
+    bound = log_joint - lengths.log_prob - draw.log_prob.detach()
+    score = (bound.detach() - bound.detach().mean()) * draw.log_prob
+    optimizer.zero_grad()
+    (-(bound + score).mean()).backward()
+    optimizer.step()
+    bounds.append(bound.mean().item())
+    if step >= WARM_UP and (step + 1) % 50 == 0:
+        console.print(f"   step {step + 1}: lower bound of the log marginal likelihood {np.mean(bounds[-50:]):.1f}")
+
 console.print("\nThe same with commands:  phloem embed primates --out primates.npz")
 console.print("                         phloem recover primates.npz")
 console.print("                         phloem likelihood primates primates --optimize")
+console.print("                         phloem sbn fit primates --out primates.sbn.npz")
