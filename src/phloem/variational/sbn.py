@@ -105,8 +105,9 @@ def normalize_tables(support: SubsplitSupport, logits: Tensor) -> Tables:
     """Softmax of each table with parameters; the others are uniform. Exponentials and logarithms run as vector code."""
     starts = support.free_starts
     parameters = support.parameter_count
-    log_probabilities = np.zeros(support.entry_count)
-    probabilities = np.ones(support.entry_count)
+    log_probabilities, probabilities = np.empty(support.entry_count), np.empty(support.entry_count)
+    log_probabilities[parameters:] = 0
+    probabilities[parameters:] = 1
     if parameters == 0:
         root_splits = len(support.splits)
         probabilities[:root_splits] = 1 / root_splits
@@ -149,8 +150,9 @@ class _LogProbability(torch.autograd.Function):
         return torch.from_numpy(values)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, output_gradient: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise BadArgument("subsplit network: second derivatives are not available. Leave out create_graph.")
         counts = count_entries(ctx.support, ctx.located, ctx.shares, output_gradient.contiguous().numpy())
         gradient = sbn.logit_gradient(counts, ctx.probabilities, ctx.support.free_starts)
         return torch.from_numpy(gradient), None, None, None, None
