@@ -200,6 +200,36 @@ def test_pytorch_geometric_agrees(graph):
         torch.testing.assert_close(edge(DenseStates(states), graph), F.elu(other(states, edges)))
 
 
+def test_a_node_may_have_more_neighbours_than_a_byte_counts():
+    star = TreeGraph.of_trees([Tree(np.array([300] * 300 + [-1], np.int32), 300)])
+    states = states_for(star, 3)
+    states[256:] *= 5  # so that maxima are there
+    states.requires_grad_()
+    layer = make("edge", 3, 4)
+    found = layer(DenseStates(states), star)
+    expected = NAIVE[EdgeConvolution](layer, states, lists(star))
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    (one,) = torch.autograd.grad(found[-1].sum(), states)
+    (other,) = torch.autograd.grad(expected[-1].sum(), states)
+    assert other[256:300].abs().max() > 0
+    torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+
+
+def test_gradients_come_twice_the_same_and_frozen_parameters_have_none():
+    topologies = random_topologies(8, 3, stream=RandomStream(8, "trees"))
+    layer = make("edge", 8)
+    layer.bias.requires_grad_(False)
+    result = layer(RawStates(topologies, torch.float64), TreeGraph.of_topologies(topologies)).square().sum()
+    (first,) = torch.autograd.grad(result, [layer.weight], retain_graph=True)
+    (second,) = torch.autograd.grad(result, [layer.weight], retain_graph=True)
+    assert torch.equal(first, second)
+    result.backward()
+    assert layer.bias.grad is None
+    again = layer(RawStates(topologies, torch.float64), TreeGraph.of_topologies(topologies)).sum()
+    with pytest.raises(BadArgument, match="second derivatives"):
+        torch.autograd.grad(again, [layer.weight], create_graph=True)
+
+
 def test_ggnn_projects_states_that_are_wider_than_it():
     graph = GRAPHS["binary"]
     narrow = GgnnConvolution(INPUTS, 3).double()

@@ -1,5 +1,7 @@
 """Learnable features as a whole: raw features, convolutions, node MLP, read-outs."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,8 @@ from hypothesis import given, settings
 from phloem.errors import BadArgument
 from phloem.features import states as state_module
 from phloem.features.convolutions import CONVOLUTIONS
+from phloem.features.convolutions.base import Convolution
+from phloem.features.convolutions.edge import EdgeConvolution
 from phloem.features.convolutions.gcn import GcnConvolution
 from phloem.features.dirichlet import dirichlet_features
 from phloem.features.fused import BranchMax, run
@@ -164,6 +168,30 @@ def test_depth_and_width_and_a_convolution_of_ones_own():
     assert own.of_topologies(example(6, 2))[0].shape == (20, 4)
     narrow = NodeFeatures(30, "ggnn", width=8)
     assert narrow.of_topologies(example(30, 1))[0].shape == (58, 8)
+
+
+def test_ones_own_convolution_between_fused_ones_has_the_right_gradients():
+    class Own(Convolution):
+        def __init__(self, inputs, outputs):
+            super().__init__()
+            self.linear = torch.nn.Linear(inputs, outputs)
+
+        def forward(self, states, graph):
+            around = graph.gather(states.linear(self.linear.weight)).masked_fill(graph.padding[:, :, None], 0)
+            return self.linear(states.dense()) + around.sum(1)
+
+    kinds = itertools.cycle([EdgeConvolution, Own, GcnConvolution, Own])
+    topologies = example(6, 2)
+    torch.manual_seed(1)
+    model = NodeFeatures(6, lambda inputs, outputs: next(kinds)(inputs, outputs), depth=4, width=5).double()
+    names = [name for name, _ in model.named_parameters()]
+    states, graph = model.raw_states(topologies)
+
+    def features(*values):
+        return torch.func.functional_call(model, dict(zip(names, values, strict=True)), (states, graph))
+
+    values = [parameter.detach().clone().requires_grad_() for parameter in model.parameters()]
+    assert torch.autograd.gradcheck(features, values, eps=1e-6, atol=1e-6)
 
 
 def test_bad_requests_are_refused():

@@ -195,6 +195,28 @@ def test_sampled_lengths_are_lognormal_and_depend_on_the_particle_alone():
     assert not torch.equal(Lognormal(numbers[:5]).sample(stream=stream.at(5)).lengths, lengths[:5])
 
 
+@pytest.mark.parametrize("name", BRANCH_MODELS)
+def test_no_topologies_have_no_numbers(name):
+    assert build(name).numbers(example_topologies()[0:0]).shape == (0, 2 * TAXA - 3, 2)
+
+
+def test_lengths_that_are_not_positive_are_impossible():
+    lengths = torch.ones(3, 5, dtype=torch.float64)
+    lengths[0, 2], lengths[1, 4] = 0, -1
+    numbers = torch.zeros(3, 5, 2, dtype=torch.float64, requires_grad=True)
+    values = Lognormal(numbers).log_prob(lengths)
+    assert torch.isneginf(values).tolist() == [True, True, False]
+    values[2].backward()
+    assert torch.isfinite(numbers.grad).all()
+    with pytest.raises(BadArgument, match=r"lengths of shape \(2, 5\) for \(3, 5\) branches"):
+        Lognormal(numbers).log_prob(lengths[:2])
+
+
+def test_half_precision_is_refused():
+    with pytest.raises(BadArgument, match="single or double"):
+        GraphModel(TAXA, width=4).half().numbers(example_topologies())
+
+
 def test_models_by_name_and_of_ones_own():
     assert isinstance(build_branch_model("split", SUPPORT), SplitModel)
     assert isinstance(build_branch_model("psp", SUPPORT), PspModel)

@@ -221,7 +221,7 @@ class MaxMessages(Step):
         node_weight = torch.from_numpy(by_node)
         values = states.product(node_weight).numpy()
         outputs = np.empty((len(values), len(bias)), values.dtype)
-        slots = np.empty(outputs.shape, np.uint8)
+        slots = np.empty(outputs.shape, np.uint8 if graph.neighbors.shape[1] < 256 else np.int32)
         message_passing.max_messages(values, graph.neighbors, bias, outputs, slots)
         return torch.from_numpy(outputs), (node_weight, values, slots)
 

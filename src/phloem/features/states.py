@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from phloem.errors import BadArgument
 from phloem.features.dirichlet import tree_features
 from phloem.kernels.dirichlet import project_tips, project_tips_backward
 from phloem.trees.topology import TopologyBatch
@@ -80,6 +81,8 @@ class RawStates(NodeStates):
     source = None
 
     def __init__(self, topologies: TopologyBatch, dtype: torch.dtype) -> None:
+        if dtype not in (torch.float32, torch.float64):
+            raise BadArgument(f"raw features: {dtype}. Use single or double precision.")
         self._topologies = topologies
         self._dtype = dtype
         self._features = self.dense() if topologies.taxon_count < FEWEST_TAXA_TO_PROJECT else None

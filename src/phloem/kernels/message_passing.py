@@ -6,7 +6,10 @@ node what it keeps for itself, `own`, beside what it sends, `other`: (nodes, 2·
 both are the same. Outputs are written where the caller says.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from phloem.kernels.activations import elu, elu_slope
 from phloem.kernels.arrays import ByteArray, IntArray, RealArray
@@ -80,7 +83,7 @@ def sum_messages_backward(
 
 
 @vector_kernel
-def max_messages(values: RealArray, table: IntArray, bias: RealArray, outputs: RealArray, slots: ByteArray) -> None:
+def max_messages(values: RealArray, table: IntArray, bias: RealArray, outputs: RealArray, slots: NDArray[Any]) -> None:
     """outputs[v] = ELU(max_k ELU(own[v] + other[table[v, k]] + bias)): the maximum goes inside, as ELU is monotone.
 
     For the way back, `slots` (nodes, channels) gets the k of the maximum, the first of equal ones, and the slope of
@@ -99,7 +102,7 @@ def max_messages(values: RealArray, table: IntArray, bias: RealArray, outputs: R
         for slot in range(1, width):
             if table[node, slot] < 0:
                 break
-            source, number = at(values, (2 * table[node, slot] + 1) * channels), np.uint8(slot)
+            source, number = at(values, (2 * table[node, slot] + 1) * channels), slots.dtype.type(slot)
             for channel in range(channels):
                 larger = source[channel] > target[channel]
                 chosen[channel] = number if larger else chosen[channel]
@@ -117,7 +120,7 @@ def max_messages_backward(
     gradient: RealArray,
     table: IntArray,
     values: RealArray,
-    slots: ByteArray,
+    slots: NDArray[Any],
     values_gradient: RealArray,
     bias_gradient: RealArray,
 ) -> None:
@@ -143,9 +146,10 @@ def max_messages_backward(
             neighbor = table[node, slot]
             if neighbor < 0:
                 break
-            number = np.uint8(0)  # the slot in which the neighbour has this node
-            while table[neighbor, number] != node:
-                number += np.uint8(1)
+            back = 0
+            while table[neighbor, back] != node:
+                back += 1
+            number = slots.dtype.type(back)
             source, slope = at(gradient, neighbor * channels), at(values, 2 * neighbor * channels)
             chosen = at(slots, neighbor * channels)
             for channel in range(channels):

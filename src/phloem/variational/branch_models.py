@@ -60,7 +60,7 @@ class TableModel(BranchModel, ABC):
             )
         rows = self._rows(located)
         sums: Tensor = _SumRows.apply(self.table, rows.reshape(-1, rows.shape[2]))
-        return sums.reshape(*rows.shape[:2], -1)
+        return sums.reshape(*rows.shape[:2], self.family.numbers_per_branch)
 
     @abstractmethod
     def _rows(self, located: Located) -> IntArray:
@@ -134,7 +134,7 @@ class GraphModel(BranchModel):
         states, graph = self.features.raw_states(distinct)
         steps, states = self.features.pending(states, graph)
         numbers = run([*steps, *self.readout.steps()], states, graph)
-        numbers = numbers.reshape(len(distinct), topologies.branch_count, -1)
+        numbers = numbers.reshape(len(distinct), topologies.branch_count, self.family.numbers_per_branch)
         return numbers if len(distinct) == len(topologies) else numbers[group]
 
     def knows(self, topologies: TopologyBatch, _located: Located | None = None) -> BoolArray:

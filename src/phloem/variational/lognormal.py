@@ -76,10 +76,16 @@ class Lognormal(BranchDistribution):
         return BranchSample(*_SampleLognormal.apply(self._numbers, noise))
 
     def log_prob(self, lengths: Tensor) -> Tensor:
-        """Log-density of given lengths, (batch,)."""
-        log_lengths = lengths.log()
+        """Log-density of given lengths, (batch,); -inf where one is not positive."""
+        if lengths.shape != self._numbers.shape[:2]:
+            raise BadArgument(
+                f"lognormal: lengths of shape {tuple(lengths.shape)} for {tuple(self._numbers.shape[:2])} branches."
+            )
+        positive = lengths > 0
+        log_lengths = torch.where(positive, lengths, 1).log()
         deviation = (log_lengths - self.location) * torch.exp(-self.log_scale)
-        return -(log_lengths + self.log_scale + 0.5 * deviation**2 + HALF_LOG_TWO_PI).sum(dim=1)
+        log_densities = -(log_lengths + self.log_scale + 0.5 * deviation**2 + HALF_LOG_TWO_PI).sum(dim=1)
+        return torch.where(positive.all(dim=1), log_densities, -torch.inf)
 
 
 class _SampleLognormal(torch.autograd.Function):
