@@ -50,5 +50,5 @@ $(VENV)/.developing: pyproject.toml constraints.txt | $(BIN)/python
 
 # numba keeps a kernel's machine code until its own file changes, even if a kernel that it calls has changed.
 $(VENV)/.kernels: $(KERNELS) | $(BIN)/python
-	find src -name '*.nb[ci]' -delete
+	find src tests -name '*.nb[ci]' -delete
 	touch $@

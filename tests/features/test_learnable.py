@@ -192,10 +192,33 @@ def test_ones_own_convolution_between_fused_ones_has_the_right_gradients():
 
     values = [parameter.detach().clone().requires_grad_() for parameter in model.parameters()]
     assert torch.autograd.gradcheck(features, values, eps=1e-6, atol=1e-6)
+    hidden = states
+    for layer in model.convolutions:
+        hidden = DenseStates(layer(hidden, graph))
+    expected = F.elu(model.second(F.elu(model.first(hidden.dense()))))
+    torch.testing.assert_close(model(states, graph), expected)
+
+
+def test_the_defaults_are_the_papers():
+    model = NodeFeatures(9)
+    assert [type(layer) for layer in model.convolutions] == [EdgeConvolution, EdgeConvolution]
+    assert model.width == 100
+
+
+def test_trees_of_different_sizes_are_summed_apart():
+    trees = [Tree(np.array([n] * n + [-1], np.int32), n) for n in (5,)] + [
+        Tree(np.array([5, 5, 6, 6, 6, 6, -1], np.int32), 5),
+        Tree(np.array([7, 5, 5, 6, 6, 7, 7, -1], np.int32), 5),
+    ]
+    trees = [trees[1], trees[0], trees[2]]  # 7, 6 and 8 nodes: three times 7 in all
+    model, readout = build("gcn", 5), TreeReadout(11).double()
+    alone = [readout(*model.of_trees([tree])) for tree in trees]
+    torch.testing.assert_close(readout(*model.of_trees(trees)), torch.cat(alone))
+    assert readout(*model.of_topologies(example(5, 1)[0:0])).shape == (0,)
 
 
 def test_bad_requests_are_refused():
-    with pytest.raises(BadArgument, match=r"choose|Choose one of gcn, gin, sage, ggnn, edge.* or mlp"):
+    with pytest.raises(BadArgument, match=r"Choose one of gcn, gin, sage, ggnn, edge.* or mlp"):
         NodeFeatures(5, "transformer")
     with pytest.raises(BadArgument, match="Give 0 or more"):
         NodeFeatures(5, depth=-1)
@@ -207,6 +230,12 @@ def test_bad_requests_are_refused():
         NodeFeatures(6).of_trees([Tree(np.array([5, 5, 5, 5, 5, -1], np.int32), 5)])
     with pytest.raises(BadArgument, match="no trees given"):
         NodeFeatures(6).of_trees([])
+    with pytest.raises(BadArgument, match="on 0 taxa"):
+        NodeFeatures(0)
+    with pytest.raises(BadArgument, match="name or class"):
+        NodeFeatures(6, GcnConvolution(6, 100))
+    with pytest.raises(BadArgument, match=r"Linear is not a phloem\.Convolution"):
+        NodeFeatures(6, torch.nn.Linear)
 
 
 def test_dense_states_without_gradients_ask_for_none():

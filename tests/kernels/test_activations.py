@@ -42,6 +42,23 @@ def test_exponentials_of_very_negative_numbers_are_tiny_and_positive(kind):
     assert (results < 1e-37).all()
 
 
+def test_exponentials_of_double_precision_reach_down_to_the_least_numbers():
+    values = -np.linspace(86, 700, 5000)
+    results = np.empty_like(values)
+    apply_exp(values, results)
+    np.testing.assert_allclose(results, np.exp(values), rtol=2e-14)
+
+
+@pytest.mark.parametrize("kind", PRECISIONS)
+def test_what_is_not_a_number_stays_so(kind):
+    values = np.full((1, 20), np.nan, kind)
+    logistics, tangents = np.empty(20, kind), np.empty(20, kind)
+    apply_gates(values[0], logistics, tangents)
+    bias_elu(values, np.zeros(20, kind))
+    for results in (values, logistics, tangents):
+        assert np.isnan(results).all()
+
+
 @pytest.mark.parametrize("kind", PRECISIONS)
 def test_elu_and_its_gradient_are_torchs(kind):
     random = np.random.default_rng(1)

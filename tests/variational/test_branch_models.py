@@ -109,6 +109,13 @@ def test_equal_topologies_are_evaluated_once_and_give_the_same_numbers(name):
     model = build(name)
     expected = model.numbers(topologies).detach()[[2, 0, 2, 2, 1, 0]]
     torch.testing.assert_close(model.numbers(repeated), expected)
+    if isinstance(model, GraphModel):
+        evaluated = []
+        with pytest.MonkeyPatch.context() as patch:
+            original = model.features.raw_states
+            patch.setattr(model.features, "raw_states", lambda trees: evaluated.append(len(trees)) or original(trees))
+            model.numbers(repeated)
+        assert evaluated == [3]
     weights = torch.randn(expected.shape, dtype=torch.float64)
     (model.numbers(repeated) * weights).sum().backward()
     gradients = [parameter.grad.clone() for parameter in model.parameters()]
@@ -141,6 +148,10 @@ def test_trees_with_unknown_splits_are_named_and_can_be_skipped():
         split.numbers(everything[[known, unknown[0]]])
     assert build("edge").knows(everything).all()
     build("edge").numbers(everything)
+    with pytest.raises(BadArgument, match="trees on 7 taxa"):
+        build("edge").knows(all_topologies(7)[:2])
+    with pytest.raises(BadArgument, match="2 located trees for 1 topologies"):
+        split.numbers(everything[[known]], SUPPORT.locate(everything[[known, known]]))
 
 
 def test_a_tree_whose_splits_are_known_may_have_unknown_subsplits():
@@ -163,6 +174,20 @@ def test_branches_that_share_a_split_share_its_numbers_in_split_but_not_in_psp()
                 assert torch.equal(split[one, branch], split[other, second])
                 differs |= not torch.equal(psp[one, branch], psp[other, second])
     assert differs
+
+
+@pytest.mark.parametrize("name", ["split", "psp"])
+def test_every_row_of_a_table_has_its_gradient(name):
+    topologies, model = example_topologies(), build(name)
+    weights = torch.randn(len(topologies), 2 * TAXA - 3, 2, dtype=torch.float64)
+    (model.numbers(topologies) * weights).sum().backward()
+    located, expected = SUPPORT.locate(topologies), torch.zeros_like(model.table)
+    expected.index_add_(0, torch.from_numpy(located.splits).long().reshape(-1), weights.reshape(-1, 2))
+    if name == "psp":
+        for side in (0, 1):
+            rows = torch.from_numpy(located.subsplits[:, :, side]).long()
+            expected.index_add_(0, rows[rows >= 0] + len(SUPPORT.splits), weights[rows >= 0])
+    torch.testing.assert_close(model.table.grad, expected)
 
 
 def test_psp_numbers_are_sums_over_the_split_and_the_primary_subsplits():
@@ -212,6 +237,24 @@ def test_lengths_that_are_not_positive_are_impossible():
         Lognormal(numbers).log_prob(lengths[:2])
 
 
+def test_infinite_samples_have_no_gradient_that_is_not_a_number():
+    numbers = torch.full((2, 9, 2), 8.0, dtype=torch.float64, requires_grad=True)
+    sample = Lognormal(numbers).sample(stream=RandomStream(1, "lengths"))
+    assert torch.isinf(sample.lengths).any()
+    sample.log_prob.sum().backward()
+    assert torch.isfinite(numbers.grad).all()
+
+
+@pytest.mark.parametrize("name", ["split", "psp", "edge"])
+def test_second_derivatives_are_refused_instead_of_being_wrong(name):
+    model = build(name)
+    sample = model(example_topologies()).sample(stream=RandomStream(1, "lengths"))
+    with pytest.raises(BadArgument, match="second derivatives"):
+        torch.autograd.grad(sample.lengths.sum(), list(model.parameters()), create_graph=True)
+    with pytest.raises(BadArgument, match="second derivatives"):
+        torch.autograd.grad(model.numbers(example_topologies()).sum(), list(model.parameters()), create_graph=True)
+
+
 def test_half_precision_is_refused():
     with pytest.raises(BadArgument, match="single or double"):
         GraphModel(TAXA, width=4).half().numbers(example_topologies())
@@ -223,6 +266,8 @@ def test_models_by_name_and_of_ones_own():
     graph = build_branch_model("gin", SUPPORT, depth=3, width=5)
     assert isinstance(graph, GraphModel)
     assert len(graph.features.convolutions) == 3
+    assert [type(layer).__name__ for layer in GraphModel(TAXA).features.convolutions] == ["EdgeConvolution"] * 2
+    assert GraphModel(TAXA).features.width == 100
     assert GraphModel(TAXA, GcnConvolution).numbers(example_topologies()).shape == (7, 9, 2)
     with pytest.raises(BadArgument, match="split, psp, mlp, gcn"):
         build_branch_model("lstm", SUPPORT)

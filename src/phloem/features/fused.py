@@ -15,6 +15,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from phloem.errors import BadArgument
+from phloem.features.derivatives import refuse_second_derivatives
 from phloem.features.graph import TreeGraph
 from phloem.features.states import DenseStates, NodeStates
 from phloem.kernels import activations, message_passing
@@ -43,6 +44,10 @@ class Step(ABC):
 def run(steps: Sequence[Step], states: NodeStates, graph: TreeGraph) -> Tensor:
     """The states after all steps."""
     parameters = [parameter for step in steps for parameter in step.parameters]
+    if states.node_count != graph.node_count:
+        raise BadArgument(f"states of {states.node_count} nodes on a graph of {graph.node_count}.")
+    if any(parameter.dtype != states.dtype for parameter in parameters):
+        raise BadArgument(f"states in {states.dtype}: the network's parameters must be of the same type.")
     result: Tensor = _Chain.apply(states.source, tuple(steps), states, graph, *parameters)
     return result
 
@@ -55,7 +60,7 @@ class _Chain(torch.autograd.Function):
         steps: tuple[Step, ...],
         states: NodeStates,
         graph: TreeGraph,
-        *_parameters: Tensor,
+        *parameters: Tensor,
     ) -> Tensor:
         tape = []
         for step in steps:
@@ -63,12 +68,13 @@ class _Chain(torch.autograd.Function):
             tape.append((step, saved, states))
             states = DenseStates(outputs)
         ctx.tape, ctx.graph = tape, graph
+        ctx.save_for_backward(source, outputs, *parameters)
         return outputs
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():
-            raise BadArgument("graph networks: second derivatives are not available. Leave out create_graph.")
+        refuse_second_derivatives()
+        _ = ctx.saved_tensors  # raises if any of them was changed in place since
         collected: tuple[Tensor, ...] = ()
         flowing: Tensor | None = gradient
         tape = ctx.tape
@@ -282,9 +288,9 @@ class GatedMessages(Step):
         nodes, channels = old.shape
         messages = _neighbor_sums(states.product(message), graph)
         inputs, recurrent = messages @ input_weight.T, states.product(recurrent_weight)
-        first, second = _array(input_bias), _array(recurrent_bias)
+        by_input, by_recurrent = _array(input_bias), _array(recurrent_bias)
         gates = 2 * channels
-        bias = np.concatenate([first[:gates] + second[:gates], first[gates:], second[gates:]])
+        bias = np.concatenate([by_input[:gates] + by_recurrent[:gates], by_input[gates:], by_recurrent[gates:]])
         outputs, opened = np.empty_like(old), np.empty((nodes, 4 * channels), old.dtype)
         activations.gru(inputs.numpy(), old, recurrent.numpy(), bias, opened, outputs)
         return torch.from_numpy(outputs), (old, messages, opened)

@@ -25,6 +25,19 @@ class TreeGraph:
     branches: IntArray  # (branches, 2)  lower and upper end
     tree_starts: IntArray  # (trees + 1,)  where each tree's nodes begin
 
+    def __post_init__(self) -> None:
+        for array in (self.neighbors, self.branches, self.tree_starts):
+            if array.dtype != np.int32 or not array.flags.c_contiguous:
+                raise BadArgument("graph: contiguous arrays of 32-bit integers are needed.")
+        nodes, slots = np.nonzero(self.neighbors >= 0)
+        pairs = np.stack([nodes, self.neighbors[nodes, slots]], axis=1)
+        mutual = np.array_equal(np.unique(pairs, axis=0), np.unique(pairs[:, ::-1], axis=0))
+        gaps = (np.diff((self.neighbors < 0).astype(np.int8), axis=1) < 0).any()
+        if not mutual or gaps or (self.degrees < 1).any() or pairs.max(initial=0) >= len(self.neighbors):
+            raise BadArgument("graph: neighbours must be each other's, at least one each, and padded after the last.")
+        if self.branches.size and not 0 <= self.branches.min() <= self.branches.max() < len(self.neighbors):
+            raise BadArgument("graph: branches must end in its nodes.")
+
     @classmethod
     def of_topologies(cls, topologies: TopologyBatch) -> "TreeGraph":
         """Binary trees: (batch · (2n-2)) nodes of degree 1 or 3."""
@@ -35,7 +48,11 @@ class TreeGraph:
         branches = np.empty((batch, nodes - 1, 2), np.int32)
         branches[:, :, 0] = np.arange(nodes - 1, dtype=np.int32) + starts[:-1, None]
         branches[:, :, 1] = topologies.parent[:, :-1] + starts[:-1, None]
-        return cls(table.reshape(-1, 3), branches.reshape(-1, 2), starts)
+        graph = object.__new__(cls)  # known to be right, and made in every training step
+        for name, array in (("neighbors", table.reshape(-1, 3)), ("branches", branches.reshape(-1, 2))):
+            object.__setattr__(graph, name, array)
+        object.__setattr__(graph, "tree_starts", starts)
+        return graph
 
     @classmethod
     def of_trees(cls, trees: Sequence[Tree]) -> "TreeGraph":

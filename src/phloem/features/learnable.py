@@ -31,8 +31,10 @@ class NodeFeatures(nn.Module):
         self, taxon_count: int, convolution: ConvolutionChoice = "edge", *, depth: int = 2, width: int = 100
     ) -> None:
         super().__init__()
-        if depth < 0 or width < 1:
-            raise BadArgument(f"features: {depth} convolutions of width {width}. Give 0 or more, and at least 1.")
+        if taxon_count < 1 or depth < 0 or width < 1:
+            raise BadArgument(
+                f"features: {depth} convolutions of width {width} on {taxon_count} taxa. Give 0 or more of at least 1."
+            )
         if isinstance(convolution, str) and convolution not in (*CONVOLUTIONS, "mlp"):
             raise BadArgument(f"features: {convolution}? Choose one of {', '.join(CONVOLUTIONS)} or mlp.")
         sizes = [taxon_count] + (0 if convolution == "mlp" else depth) * [width]
@@ -70,16 +72,17 @@ class NodeFeatures(nn.Module):
     def of_trees(self, trees: Sequence[Tree]) -> tuple[Tensor, TreeGraph]:
         """Features of the nodes of trees of any degrees, tree after tree, and the graph that they are on."""
         for tree in trees:
-            self._check(tree.leaf_count)
+            self.check_taxon_count(tree.leaf_count)
         graph = TreeGraph.of_trees(trees)
         return self(tree_states(trees, self.first.weight.dtype), graph), graph
 
     def raw_states(self, topologies: TopologyBatch) -> tuple[NodeStates, TreeGraph]:
         """What the network begins with: raw features, and the graph that they are on."""
-        self._check(topologies.taxon_count)
+        self.check_taxon_count(topologies.taxon_count)
         return RawStates(topologies, self.first.weight.dtype), TreeGraph.of_topologies(topologies)
 
-    def _check(self, taxon_count: int) -> None:
+    def check_taxon_count(self, taxon_count: int) -> None:
+        """Raise for trees on another number of taxa."""
         if taxon_count != self.taxon_count:
             raise BadArgument(f"trees on {taxon_count} taxa for features of trees on {self.taxon_count}.")
 
@@ -87,7 +90,12 @@ class NodeFeatures(nn.Module):
 def _make(convolution: ConvolutionChoice, inputs: int, outputs: int) -> Convolution:
     if isinstance(convolution, str):
         return build_convolution(convolution, inputs, outputs)
-    return convolution(inputs, outputs)
+    if isinstance(convolution, nn.Module) or not callable(convolution):
+        raise BadArgument("features: give a convolution's name or class, or what makes one from (inputs, outputs).")
+    made = convolution(inputs, outputs)
+    if not isinstance(made, Convolution):
+        raise BadArgument(f"features: {type(made).__name__} is not a phloem.Convolution.")
+    return made
 
 
 class BranchReadout(nn.Module):
@@ -122,6 +130,8 @@ class TreeReadout(nn.Module):
     def forward(self, features: Tensor, graph: TreeGraph) -> Tensor:
         """The numbers, (trees,)."""
         sizes = np.diff(graph.tree_starts)
+        if len(sizes) == 0:
+            return features.new_empty(0)
         if (sizes == sizes[0]).all():
             sums = features.reshape(len(sizes), sizes[0], -1).sum(dim=1)
         else:

@@ -7,9 +7,9 @@ from typing import Any, final
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from phloem.errors import BadArgument
+from phloem.features.derivatives import refuse_second_derivatives
 from phloem.features.dirichlet import tree_features
 from phloem.kernels.dirichlet import project_tips, project_tips_backward
 from phloem.trees.topology import TopologyBatch
@@ -26,10 +26,12 @@ class NodeStates(ABC):
     """
 
     source: Tensor | None
+    node_count: int
+    dtype: torch.dtype
 
     @abstractmethod
     def product(self, weight: Tensor) -> Tensor:
-        """W·h for every node, (nodes, outputs), from weight (outputs, channels); not recorded for gradients."""
+        """W·h for every node, (nodes, outputs), from weight (outputs, channels); for steps that know its gradient."""
 
     @abstractmethod
     def weight_gradient(self, gradient: Tensor) -> Tensor:
@@ -55,6 +57,8 @@ class DenseStates(NodeStates):
 
     def __init__(self, states: Tensor) -> None:
         self.source = states
+        self.node_count = len(states)
+        self.dtype = states.dtype
 
     def product(self, weight: Tensor) -> Tensor:
         """W·h for every node."""
@@ -84,7 +88,8 @@ class RawStates(NodeStates):
         if dtype not in (torch.float32, torch.float64):
             raise BadArgument(f"raw features: {dtype}. Use single or double precision.")
         self._topologies = topologies
-        self._dtype = dtype
+        self.node_count = topologies.parent.size
+        self.dtype = dtype
         self._features = self.dense() if topologies.taxon_count < FEWEST_TAXA_TO_PROJECT else None
 
     def product(self, weight: Tensor) -> Tensor:
@@ -104,7 +109,7 @@ class RawStates(NodeStates):
     def dense(self) -> Tensor:
         """The features themselves, (nodes, taxa)."""
         taxa = self._topologies.taxon_count
-        one_hot = np.eye(taxa, dtype=np.float32 if self._dtype == torch.float32 else np.float64)
+        one_hot = np.eye(taxa, dtype=np.float32 if self.dtype == torch.float32 else np.float64)
         return torch.from_numpy(project_tips(self._topologies.neighbors, one_hot).reshape(-1, taxa))
 
 
@@ -121,7 +126,7 @@ class _Linear(torch.autograd.Function):
         return states.product(weight)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivatives()
         (weight,) = ctx.saved_tensors
         return ctx.states.states_gradient(gradient, weight), ctx.states.weight_gradient(gradient), None

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from phloem.errors import BadArgument
@@ -13,28 +14,33 @@ from phloem.kernels.arrays import RealArray
 DECAY, SQUARE_DECAY, EPSILON = 0.9, 0.999, 1e-8
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Slot:
-    """A parameter with its two moments, flat."""
+    """A parameter with its two moments, flat, and how often it was moved."""
 
-    tensor: nn.Parameter
+    tensor: Tensor
     values: RealArray
     mean: RealArray
     square: RealArray
+    step_count: int = 0
 
 
 class Adam:
     """Adam (Kingma & Ba 2015) with its usual decay rates; each step says its learning rate.
 
-    Parameters keep their memory for as long as the optimiser lives: they are updated in place.
+    Parameters are updated in place and must keep their memory for as long as the optimiser lives.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
-        self.step_count = 0
-        self._slots = []
+        self._slots: list[_Slot] = []
         for tensor in parameters:
-            if not tensor.is_contiguous():
-                raise BadArgument(f"Adam: a parameter of shape {tuple(tensor.shape)} is not contiguous.")
+            if not tensor.is_leaf or any(tensor is slot.tensor for slot in self._slots):
+                raise BadArgument("Adam: give every parameter once, and no results of computations.")
+            if not tensor.is_contiguous() or tensor.dtype not in (torch.float32, torch.float64):
+                raise BadArgument(
+                    f"Adam: a parameter of shape {tuple(tensor.shape)} is not contiguous or not of single or double "
+                    "precision."
+                )
             values = tensor.detach().numpy().reshape(-1)
             self._slots.append(_Slot(tensor, values, np.zeros_like(values), np.zeros_like(values)))
 
@@ -45,11 +51,15 @@ class Adam:
 
     def step(self, rate: float) -> None:
         """Move every parameter that has a gradient."""
-        self.step_count += 1
+        moved = []
         for slot in self._slots:
-            gradient: Tensor | None = slot.tensor.grad
-            if gradient is not None:
-                flat = gradient.contiguous().numpy().reshape(-1)
-                adam_update(
-                    slot.values, flat, slot.mean, slot.square, rate, DECAY, SQUARE_DECAY, EPSILON, self.step_count
-                )
+            tensor, gradient = slot.tensor, slot.tensor.grad
+            if gradient is None:
+                continue
+            if tensor.data_ptr() != slot.values.ctypes.data and tensor.numel():
+                raise BadArgument("Adam: a parameter has other memory than before. Make the optimiser after moving it.")
+            slot.step_count += 1
+            flat = gradient.contiguous().numpy().reshape(-1)
+            adam_update(slot.values, flat, slot.mean, slot.square, rate, DECAY, SQUARE_DECAY, EPSILON, slot.step_count)
+            moved.append(tensor)
+        torch.autograd.graph.increment_version(moved)  # so that torch sees that they have changed

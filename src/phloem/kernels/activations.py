@@ -11,10 +11,10 @@ from phloem.kernels.pointers import at
 
 @vector_kernel
 def elu(x):
-    """ELU of one number, of its type."""
+    """ELU of one number, of its type; what is not a number stays so."""
     zero = same_type(0.0, x)
-    below = exp_below_zero(x if x < zero else zero) - same_type(1.0, x)
-    return x if x > zero else below
+    below = exp_below_zero(zero if x > zero else x) - same_type(1.0, x)
+    return below if x <= zero else x
 
 
 @vector_kernel
@@ -55,15 +55,15 @@ def elu_backward(gradient: RealArray, outputs: RealArray, inner: RealArray, bias
 def logistic(x):
     """1 / (1 + exp(-x)) of one number, of its type."""
     zero, one = same_type(0.0, x), same_type(1.0, x)
-    small = exp_below_zero(x if x < zero else -x)
-    return (small if x < zero else one) / (one + small)
+    small = exp_below_zero(-x if x > zero else x)
+    return (one if x > zero else small) / (one + small)
 
 
 @vector_kernel
 def hyperbolic_tangent(x):
     """tanh of one number, of its type."""
     zero, one = same_type(0.0, x), same_type(1.0, x)
-    small = exp_below_zero((x if x < zero else -x) * same_type(2.0, x))
+    small = exp_below_zero((-x if x > zero else x) * same_type(2.0, x))
     size = (one - small) / (one + small)
     return -size if x < zero else size
 

@@ -69,7 +69,7 @@ def is_single(_context: Any, number: Any) -> Any:
 def exp_below_zero(x):
     """exp(x) for x ≤ 0; what is too small for a normal number gives about the least of them."""
     least = same_type(-87.0, x) if is_single(x) else same_type(-708.0, x)
-    x = x if x > least else least
+    x = least if x < least else x  # what is not a number stays so
     k = nearest(x * same_type(LOG2_E, x))
     r = (x - k * same_type(LOG_2_HIGH, x)) - k * same_type(LOG_2_LOW, x)
     series = same_type(1 / 720, x)

@@ -1,4 +1,4 @@
-"""Independent lognormal numbers, tree by tree: samples with their log-density, log-densities, and gradients of both.
+"""Independent lognormal numbers, tree by tree: samples with their log-density, and the gradient of both.
 
 log q = location + scale · noise, with log scale given: location and log scale stand side by side, (batch, branches, 2).
 """
@@ -38,7 +38,9 @@ def sample_lognormal_backward(
     batch, branches, _ = numbers.shape
     for tree in range(batch):
         for branch in range(branches):
-            by_log_length = length_gradient[tree, branch] * lengths[tree, branch] - density_gradient[tree]
+            by_log_length = -density_gradient[tree]
+            if length_gradient[tree, branch] != 0.0:  # lengths may be infinite
+                by_log_length += length_gradient[tree, branch] * lengths[tree, branch]
             spread = math.exp(numbers[tree, branch, 1]) * noise[tree, branch]
             numbers_gradient[tree, branch, 0] = by_log_length
             numbers_gradient[tree, branch, 1] = by_log_length * spread - density_gradient[tree]

@@ -104,7 +104,8 @@ def max_messages(values: RealArray, table: IntArray, bias: RealArray, outputs: R
                 break
             source, number = at(values, (2 * table[node, slot] + 1) * channels), slots.dtype.type(slot)
             for channel in range(channels):
-                larger = source[channel] > target[channel]
+                # What is not a number wins, so that it is seen in the end.
+                larger = source[channel] > target[channel] or source[channel] != source[channel]
                 chosen[channel] = number if larger else chosen[channel]
                 target[channel] = source[channel] if larger else target[channel]
         own = at(values, 2 * node * channels)
@@ -184,7 +185,7 @@ def end_maxima(states: RealArray, ends: IntArray, maxima: RealArray, chosen_firs
         first, second = at(states, ends[branch, 0] * channels), at(states, ends[branch, 1] * channels)
         target, chosen = at(maxima, branch * channels), at(chosen_first, branch * channels)
         for channel in range(channels):
-            larger = first[channel] >= second[channel]
+            larger = first[channel] >= second[channel] or first[channel] != first[channel]
             target[channel] = first[channel] if larger else second[channel]
             chosen[channel] = np.uint8(larger)
 

@@ -6,9 +6,9 @@ from typing import Any, final
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from phloem.errors import BadArgument
+from phloem.features.derivatives import refuse_second_derivatives
 from phloem.features.fused import run
 from phloem.features.learnable import BranchReadout, ConvolutionChoice, NodeFeatures
 from phloem.kernels.arrays import BoolArray, IntArray
@@ -52,6 +52,8 @@ class TableModel(BranchModel, ABC):
     def numbers(self, topologies: TopologyBatch, located: Located | None = None) -> Tensor:
         """The family's numbers for every branch, (batch, 2n-3, numbers_per_branch)."""
         located = located or self.support.locate(topologies)
+        if len(located.splits) != len(topologies):
+            raise BadArgument(f"branch lengths: {len(located.splits)} located trees for {len(topologies)} topologies.")
         known = self.knows(topologies, located)
         if not known.all():
             raise BadArgument(
@@ -139,6 +141,7 @@ class GraphModel(BranchModel):
 
     def knows(self, topologies: TopologyBatch, _located: Located | None = None) -> BoolArray:
         """All of them, (batch,)."""
+        self.features.check_taxon_count(topologies.taxon_count)
         return np.ones(len(topologies), np.bool_)
 
 
@@ -153,8 +156,8 @@ class _SumRows(torch.autograd.Function):
         return sums
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        refuse_second_derivatives()
         rows, shape = ctx.arguments
         table_gradient = gradient.new_zeros(shape)
         sum_rows_backward(gradient.contiguous().numpy(), rows, table_gradient.numpy())

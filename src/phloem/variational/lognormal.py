@@ -6,9 +6,9 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from phloem.errors import BadArgument
+from phloem.features.derivatives import refuse_second_derivatives
 from phloem.kernels.lognormal import HALF_LOG_TWO_PI, sample_lognormal, sample_lognormal_backward
 from phloem.kernels.philox import fill_normal_rows
 from phloem.random_streams import RandomStream
@@ -101,8 +101,8 @@ class _SampleLognormal(torch.autograd.Function):
         return lengths, log_densities
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, length_gradient: Tensor, density_gradient: Tensor) -> tuple[Tensor, None]:
+        refuse_second_derivatives()
         numbers, lengths = ctx.saved_tensors
         gradient = torch.empty_like(numbers)
         sample_lognormal_backward(

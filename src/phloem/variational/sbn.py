@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from phloem.errors import BadArgument
+from phloem.features.derivatives import refuse_second_derivatives
 from phloem.kernels import sbn
 from phloem.kernels.arrays import FloatArray, LongArray
 from phloem.random_streams import RandomStream
@@ -151,8 +152,7 @@ class _LogProbability(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, output_gradient: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():
-            raise BadArgument("subsplit network: second derivatives are not available. Leave out create_graph.")
+        refuse_second_derivatives()
         counts = count_entries(ctx.support, ctx.located, ctx.shares, output_gradient.contiguous().numpy())
         gradient = sbn.logit_gradient(counts, ctx.probabilities, ctx.support.free_starts)
         return torch.from_numpy(gradient), None, None, None, None
