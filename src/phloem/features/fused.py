@@ -204,12 +204,12 @@ class _Scales(NamedTuple):
 
 
 def _scales(graph: TreeGraph, scaling: Scaling, own: float, kind: Any) -> _Scales:
-    ones = np.ones(graph.node_count, kind)
     if scaling == "symmetric":
-        root = (1 / np.sqrt(1 + graph.degrees)).astype(kind)
+        root = graph.symmetric_scale.astype(kind)
         return _Scales(root * root, root, root)
-    target = (1 / graph.degrees).astype(kind) if scaling == "mean" else ones
-    return _Scales(kind.type(own) * ones, target, ones)
+    ones = np.ones(graph.node_count, kind)
+    target = graph.mean_scale.astype(kind) if scaling == "mean" else ones
+    return _Scales(ones if own == 1 else kind.type(own) * ones, target, ones)
 
 
 @final

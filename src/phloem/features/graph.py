@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from phloem.errors import BadArgument
-from phloem.kernels.arrays import IntArray
+from phloem.kernels.arrays import FloatArray, IntArray
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.tree import Tree
 
@@ -82,6 +82,16 @@ class TreeGraph:
         """Number of neighbours of each node, (nodes,)."""
         counts: IntArray = (self.neighbors >= 0).sum(axis=1, dtype=np.int32)
         return counts
+
+    @cached_property
+    def mean_scale(self) -> FloatArray:
+        """1 / d for every node's number of neighbours d, (nodes,)."""
+        return 1 / self.degrees
+
+    @cached_property
+    def symmetric_scale(self) -> FloatArray:
+        """1 / √(1 + d) for every node's number of neighbours d, (nodes,)."""
+        return 1 / np.sqrt(1.0 + self.degrees)
 
     @cached_property
     def neighbor_index(self) -> Tensor:

@@ -51,7 +51,6 @@ class Adam:
 
     def step(self, rate: float) -> None:
         """Move every parameter that has a gradient."""
-        moved = []
         for slot in self._slots:
             tensor, gradient = slot.tensor, slot.tensor.grad
             if gradient is None:
@@ -61,5 +60,4 @@ class Adam:
             slot.step_count += 1
             flat = gradient.contiguous().numpy().reshape(-1)
             adam_update(slot.values, flat, slot.mean, slot.square, rate, DECAY, SQUARE_DECAY, EPSILON, slot.step_count)
-            moved.append(tensor)
-        torch.autograd.graph.increment_version(moved)  # so that torch sees that they have changed
+            torch.autograd.graph.increment_version(tensor)  # so that torch sees that it has changed
