@@ -2,13 +2,18 @@
 
 import math
 from abc import ABC, abstractmethod
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
+from phloem.errors import BadArgument
 from phloem.features.fused import Step, run
 from phloem.features.graph import TreeGraph
 from phloem.features.states import NodeStates
+
+
+Aggregation = Literal["sum", "mean", "max"]
 
 
 class Convolution(nn.Module, ABC):
@@ -36,6 +41,12 @@ class FusedConvolution(Convolution, ABC):
     def forward(self, states: NodeStates, graph: TreeGraph) -> Tensor:
         """New states, (nodes, outputs)."""
         return run(self.steps(), states, graph)
+
+
+def check_aggregation(aggregation: str, where: str) -> None:
+    """Raise unless it is one that there is."""
+    if aggregation not in get_args(Aggregation):
+        raise BadArgument(f"{where}: aggregation {aggregation}. Choose sum, mean or max.")
 
 
 def new_weight(rows: int, inputs: int, fan_in: int | None = None) -> nn.Parameter:

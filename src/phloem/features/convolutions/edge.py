@@ -1,18 +1,16 @@
 """Edge convolutions (Wang et al. 2019)."""
 
-from typing import Literal, final
+from typing import final
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from phloem.errors import BadArgument
-from phloem.features.convolutions.base import Convolution, new_bias, new_weight
+from phloem.features.convolutions.base import Aggregation, Convolution, check_aggregation, new_bias, new_weight
 from phloem.features.fused import MaxMessages, Step, run
 from phloem.features.graph import TreeGraph
 from phloem.features.states import NodeStates
-
-Aggregation = Literal["sum", "mean", "max"]
 
 
 @final
@@ -27,8 +25,7 @@ class EdgeConvolution(Convolution):
 
     def __init__(self, inputs: int, outputs: int, *, aggregation: Aggregation = "max", layers: int = 1) -> None:
         super().__init__()
-        if aggregation not in ("sum", "mean", "max"):
-            raise BadArgument(f"EDGE: aggregation {aggregation}. Choose sum, mean or max.")
+        check_aggregation(aggregation, "EDGE")
         if layers not in (1, 2):
             raise BadArgument(f"EDGE: an MLP of {layers} layers. Give 1 or 2.")
         self.aggregation = aggregation

@@ -1,18 +1,15 @@
 """GraphSAGE (Hamilton et al. 2017)."""
 
-from typing import Literal, final
+from typing import final
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from phloem.errors import BadArgument
-from phloem.features.convolutions.base import Convolution, new_bias, new_weight
+from phloem.features.convolutions.base import Aggregation, Convolution, check_aggregation, new_bias, new_weight
 from phloem.features.fused import Step, SumMessages, run
 from phloem.features.graph import TreeGraph
 from phloem.features.states import NodeStates
-
-Aggregation = Literal["sum", "mean", "max"]
 
 
 @final
@@ -24,8 +21,7 @@ class SageConvolution(Convolution):
 
     def __init__(self, inputs: int, outputs: int, *, aggregation: Aggregation = "mean") -> None:
         super().__init__()
-        if aggregation not in ("sum", "mean", "max"):
-            raise BadArgument(f"SAGE: aggregation {aggregation}. Choose sum, mean or max.")
+        check_aggregation(aggregation, "SAGE")
         self.aggregation = aggregation
         self.weight = new_weight(2 * outputs, inputs)  # W₁ above W₂
         self.bias = new_bias(outputs, inputs)
