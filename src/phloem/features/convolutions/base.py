@@ -12,7 +12,6 @@ from phloem.features.fused import Step, run
 from phloem.features.graph import TreeGraph
 from phloem.features.states import NodeStates
 
-
 Aggregation = Literal["sum", "mean", "max"]
 
 
