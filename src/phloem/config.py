@@ -1,8 +1,9 @@
 """Every setting with its default. A setting that makes no sense cannot exist."""
 
+import math
 import re
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
 
 from phloem.errors import ConfigError, quoted
 
@@ -93,3 +94,114 @@ class BootstrapConfig:
             raise ConfigError(f"--threads {self.threads}: at least 1 is needed.")
         if not self.timeout > 0:
             raise ConfigError(f"--timeout {self.timeout:g}: give a number of seconds above 0.")
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(f"{name} {quoted(value)}: choose one of {', '.join(choices)}.")
+
+
+# Names of what `variational` and `inference` have; a test holds the lists together.
+BRANCH_MODELS: Final = ("split", "psp", "mlp", "gcn", "gin", "gin-text", "sage", "ggnn", "edge", "edge-text")
+ESTIMATORS: Final = ("vimco", "rws")
+DECAYS: Final = ("cosine", "stairs")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingConfig:
+    """How the posterior is trained. The defaults are the preset `standard`; see `PRESETS`.
+
+    particles: trees a step. ramp: the share of the steps over which the likelihood is tempered, its exponent rising
+    from `first_inverse_temperature` to 1. rate: the first learning rate of branch lengths; that of topologies is
+    `topology_rate_factor` times it. decay: `cosine` takes both down to 0; `stairs` multiplies them by `stair_factor`
+    at the end of each of `stairs` equal parts of the run. So a schedule stretches with the number of steps.
+    """
+
+    steps: int = 40_000
+    particles: int = 10
+    estimator: str = "vimco"
+    ramp: float = 0.75
+    first_inverse_temperature: float = 0.001
+    rate: float = 0.003
+    topology_rate_factor: float = 3.0
+    decay: str = "cosine"
+    stairs: int = 20
+    stair_factor: float = 0.75
+
+    def __post_init__(self) -> None:
+        _check_choice("--estimator", self.estimator, ESTIMATORS)
+        _check_choice("decay", self.decay, DECAYS)
+        fewest = 2 if self.estimator == "vimco" else 1
+        if self.particles < fewest:
+            raise ConfigError(f"--particles {self.particles}: {self.estimator} needs at least {fewest}.")
+        for name, least in (("--steps", self.steps), ("stairs", self.stairs)):
+            if least < 1:
+                raise ConfigError(f"{name} {least}: at least 1 is needed.")
+        for name, share in (("ramp", self.ramp), ("first_inverse_temperature", self.first_inverse_temperature)):
+            if not 0 <= share <= 1:
+                raise ConfigError(f"{name} {share:g}: give a number from 0 to 1.")
+        for name in ("rate", "topology_rate_factor", "stair_factor"):
+            value = getattr(self, name)
+            if not 0 < value < math.inf:
+                raise ConfigError(f"{name} {value:g}: give a number above 0.")
+
+
+# The published schedule, what we advise, and a first look (docs/schedules.md has what they were chosen by).
+PRESETS: Final = {
+    "paper": TrainingConfig(steps=400_000, ramp=0.25, rate=0.001, topology_rate_factor=1.0, decay="stairs"),
+    "standard": TrainingConfig(),
+    "quick": TrainingConfig(steps=8_000),
+}
+
+
+def preset(name: str, **changes: Any) -> TrainingConfig:
+    """The training of a preset, with some settings changed; those that are None are the preset's own."""
+    _check_choice("--preset", name, tuple(PRESETS))
+    return replace(PRESETS[name], **{key: value for key, value in changes.items() if value is not None})
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationConfig:
+    """How the result is measured: `repeats` estimates of `samples` trees each, and reports during training.
+
+    reports: how often training is reported on, each time with an ELBO of `report_samples` trees.
+    """
+
+    samples: int = 1000
+    repeats: int = 100
+    reports: int = 100
+    report_samples: int = 200
+
+    def __post_init__(self) -> None:
+        for name in ("samples", "repeats", "reports", "report_samples"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} {getattr(self, name)}: at least 1 is needed.")
+
+
+@dataclass(frozen=True, slots=True)
+class InferConfig:
+    """All that decides a result of `phloem infer`, given the alignment and the trees for its support.
+
+    credible: each tree file counts with its most frequent topologies up to this share. prior_rate: of the exponential
+    prior on branch lengths. depth, width: of the graph network. seed: the same seed gives the same posterior.
+    """
+
+    branches: str = "edge"
+    depth: int = 2
+    width: int = 100
+    credible: float = 0.95
+    prior_rate: float = 10.0
+    seed: int = 1
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+
+    def __post_init__(self) -> None:
+        _check_choice("--branches", self.branches, BRANCH_MODELS)
+        if self.seed < 0:
+            raise ConfigError(f"--seed {self.seed}: it must not be negative.")
+        if self.depth < 0 or self.width < 1:
+            raise ConfigError(f"depth {self.depth}, width {self.width}: at least 0 and 1 are needed.")
+        if not 0 < self.credible <= 1:
+            raise ConfigError(f"credible {self.credible:g}: give a share above 0, up to 1.")
+        if not 0 < self.prior_rate < math.inf:
+            raise ConfigError(f"prior_rate {self.prior_rate:g}: give a number above 0.")

@@ -50,7 +50,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
         os.replace(temporary, path)
     except OSError as problem:
         _remove(temporary)
-        raise _cannot_write(path, problem) from None
+        raise cannot_write(path, problem) from None
     except BaseException:
         _remove(temporary)
         raise
@@ -74,11 +74,12 @@ def _open_beside(path: Path) -> tuple[Path, int, str]:
     except FileNotFoundError:
         raise FileProblem(f"{path}: its directory does not exist. Make it first.") from None
     except (OSError, ValueError, RuntimeError) as problem:  # a loop of links is a RuntimeError
-        raise _cannot_write(path, problem) from None
+        raise cannot_write(path, problem) from None
     return path, handle, temporary
 
 
-def _cannot_write(path: Path, problem: Exception) -> FileProblem:
+def cannot_write(path: Path, problem: Exception) -> FileProblem:
+    """What the system says of a file or directory that cannot be written."""
     reason = getattr(problem, "strerror", None) or problem
     return FileProblem(f"{path}: cannot be written ({reason}).")
 

@@ -32,6 +32,10 @@ class RandomStream:
         """The same stream's numbers for another step and particle."""
         return replace(self, step=step, particle=particle)
 
+    def named(self, part: str) -> "RandomStream":
+        """The numbers of the same step and particle for a part of the purpose, independent of those of other parts."""
+        return replace(self, purpose=f"{self.purpose}/{part}")
+
     def key(self) -> NDArray[np.uint64]:
         """The two words that the seed and the purpose stand for: what a kernel needs to draw for itself."""
         digest = hashlib.blake2b(f"{self.seed}:{self.purpose}".encode(), digest_size=16).digest()

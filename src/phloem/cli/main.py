@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from phloem.cli import bootstrap, embed, info, likelihood, recover, sbn, support
+from phloem.cli import bootstrap, embed, infer, info, likelihood, recover, sbn, support
 from phloem.errors import PhloemError
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -22,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command(epilog=infer.EXAMPLES)(infer.infer)
 app.command(epilog=likelihood.EXAMPLES)(likelihood.likelihood)
 app.command(epilog=bootstrap.EXAMPLES)(bootstrap.bootstrap)
 app.command(epilog=support.EXAMPLES)(support.support)

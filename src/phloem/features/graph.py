@@ -10,6 +10,7 @@ from torch import Tensor
 
 from phloem.errors import BadArgument
 from phloem.kernels.arrays import FloatArray, IntArray
+from phloem.kernels.message_passing import join_trees
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.tree import Tree
 
@@ -42,16 +43,11 @@ class TreeGraph:
     def of_topologies(cls, topologies: TopologyBatch) -> "TreeGraph":
         """Binary trees: (batch · (2n-2)) nodes of degree 1 or 3."""
         batch, nodes = topologies.parent.shape
-        starts = np.arange(0, (batch + 1) * nodes, nodes, dtype=np.int32)
-        table = topologies.neighbors + starts[:-1, None, None]
-        table[:, : topologies.taxon_count, 1:] = -1
-        branches = np.empty((batch, nodes - 1, 2), np.int32)
-        branches[:, :, 0] = np.arange(nodes - 1, dtype=np.int32) + starts[:-1, None]
-        branches[:, :, 1] = topologies.parent[:, :-1] + starts[:-1, None]
         graph = object.__new__(cls)  # known to be right, and made in every training step
-        for name, array in (("neighbors", table.reshape(-1, 3)), ("branches", branches.reshape(-1, 2))):
-            object.__setattr__(graph, name, array)
-        object.__setattr__(graph, "tree_starts", starts)
+        neighbors, branches = join_trees(topologies.neighbors)
+        object.__setattr__(graph, "neighbors", neighbors)
+        object.__setattr__(graph, "branches", branches)
+        object.__setattr__(graph, "tree_starts", np.arange(0, (batch + 1) * nodes, nodes, dtype=np.int32))
         return graph
 
     @classmethod

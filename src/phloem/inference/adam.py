@@ -1,63 +1,67 @@
-"""Adam for a few small tensors: one kernel call each, where torch's optimisers spend their time between calls."""
+"""Adam for a few small tensors: one kernel call for all, where torch's optimisers spend their time between calls."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from phloem.errors import BadArgument
 from phloem.kernels.adam import adam_update
-from phloem.kernels.arrays import RealArray
 
 DECAY, SQUARE_DECAY, EPSILON = 0.9, 0.999, 1e-8
-
-
-@dataclass(slots=True, eq=False)
-class _Slot:
-    """A parameter with its two moments, flat, and how often it was moved."""
-
-    tensor: Tensor
-    values: RealArray
-    mean: RealArray
-    square: RealArray
-    step_count: int = 0
 
 
 class Adam:
     """Adam (Kingma & Ba 2015) with its usual decay rates; each step says its learning rate.
 
-    Parameters are updated in place and must keep their memory for as long as the optimiser lives.
+    Parameters are of one type, are updated in place and must keep their memory for as long as the optimiser lives.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
-        self._slots: list[_Slot] = []
-        for tensor in parameters:
-            if not tensor.is_leaf or any(tensor is slot.tensor for slot in self._slots):
-                raise BadArgument("Adam: give every parameter once, and no results of computations.")
-            if not tensor.is_contiguous() or tensor.dtype not in (torch.float32, torch.float64):
+        self._parameters = list(parameters)
+        if len(set(map(id, self._parameters))) != len(self._parameters):
+            raise BadArgument("Adam: give every parameter once.")
+        for parameter in self._parameters:
+            if not parameter.is_leaf:
+                raise BadArgument("Adam: give parameters, and no results of computations.")
+            if not parameter.is_contiguous() or parameter.dtype not in (torch.float32, torch.float64):
                 raise BadArgument(
-                    f"Adam: a parameter of shape {tuple(tensor.shape)} is not contiguous or not of single or double "
-                    "precision."
+                    f"Adam: a parameter of shape {tuple(parameter.shape)} is not contiguous or not of single or "
+                    "double precision."
                 )
-            values = tensor.detach().numpy().reshape(-1)
-            self._slots.append(_Slot(tensor, values, np.zeros_like(values), np.zeros_like(values)))
+        if len({parameter.dtype for parameter in self._parameters}) > 1:
+            raise BadArgument("Adam: parameters of single and of double precision. Make an optimiser for each.")
+        single = any(parameter.dtype == torch.float32 for parameter in self._parameters)
+        self._starts = np.cumsum([0, *(parameter.numel() for parameter in self._parameters)], dtype=np.int64)
+        self._mean = np.zeros(self._starts[-1], np.float32 if single else np.float64)
+        self._square = np.zeros_like(self._mean)
+        self._step_counts = np.zeros(len(self._parameters), np.int64)
+        self._addresses = np.array([(parameter.data_ptr(), 0) for parameter in self._parameters], np.int64)
+        self._addresses = self._addresses.reshape(-1, 2)
 
     def clear_gradients(self) -> None:
         """Forget the gradients of the last step."""
-        for slot in self._slots:
-            slot.tensor.grad = None
+        for parameter in self._parameters:
+            parameter.grad = None
 
     def step(self, rate: float) -> None:
         """Move every parameter that has a gradient."""
-        for slot in self._slots:
-            tensor, gradient = slot.tensor, slot.tensor.grad
-            if gradient is None:
-                continue
-            if tensor.data_ptr() != slot.values.ctypes.data and tensor.numel():
-                raise BadArgument("Adam: a parameter has other memory than before. Make the optimiser after moving it.")
-            slot.step_count += 1
-            flat = gradient.contiguous().numpy().reshape(-1)
-            adam_update(slot.values, flat, slot.mean, slot.square, rate, DECAY, SQUARE_DECAY, EPSILON, slot.step_count)
-            torch.autograd.graph.increment_version(tensor)  # so that torch sees that it has changed
+        gradients = [None if p.grad is None else p.grad.contiguous() for p in self._parameters]
+        moved = [p for p, gradient in zip(self._parameters, gradients, strict=True) if gradient is not None]
+        if [parameter.data_ptr() for parameter in self._parameters] != self._addresses[:, 0].tolist():
+            raise BadArgument("Adam: a parameter has other memory than before. Make the optimiser after moving it.")
+        self._addresses[:, 1] = [0 if gradient is None else gradient.data_ptr() for gradient in gradients]
+        adam_update(
+            self._addresses,
+            self._starts,
+            self._step_counts,
+            self._mean,
+            self._square,
+            rate,
+            DECAY,
+            SQUARE_DECAY,
+            EPSILON,
+        )
+        for parameter in moved:
+            torch.autograd.graph.increment_version(parameter)  # so that torch sees that it has changed

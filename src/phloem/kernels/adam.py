@@ -1,35 +1,46 @@
-"""Adam (Kingma & Ba 2015) in one pass over a parameter and its moments."""
+"""Adam (Kingma & Ba 2015) in one pass over all parameters and their moments."""
 
 import math
 
-from phloem.kernels.arrays import RealArray
-from phloem.kernels.jit import vector_kernel
-from phloem.kernels.pointers import at
+from phloem.kernels.arrays import LongArray, RealArray
+from phloem.kernels.jit import vector_kernel, wide_vectors
+from phloem.kernels.pointers import at, from_address
 
 
 @vector_kernel
 def adam_update(
-    parameter: RealArray,
-    gradient: RealArray,
+    addresses: LongArray,
+    starts: LongArray,
+    step_counts: LongArray,
     mean: RealArray,
     square: RealArray,
     rate: float,
     decay: float,
     square_decay: float,
     epsilon: float,
-    step: int,
 ) -> None:
-    """parameter -= rate · m̂ / (√v̂ + ε), with the moments' decay; flat arrays of one type, `step` counted from 1."""
-    kind = parameter.dtype.type
-    target, source, first, second = at(parameter, 0), at(gradient, 0), at(mean, 0), at(square, 0)
-    scale = kind(rate / (1 - decay**step))
-    root = kind(1 / math.sqrt(1 - square_decay**step))
+    """parameter -= rate · m̂ / (√v̂ + ε), with the moments' decay.
+
+    addresses (parameters, 2): where each parameter and its gradient lie in memory, of the moments' type; those without
+    a gradient have 0 there and stay. starts (parameters + 1,): where each one's moments begin. step_counts: how
+    often each was moved before.
+    """
+    wide_vectors()
+    kind = mean.dtype.type
     keep, add, keep_square, add_square = kind(decay), kind(1 - decay), kind(square_decay), kind(1 - square_decay)
     small = kind(epsilon)
-    for place in range(parameter.size):
-        slope = source[place]
-        moment = keep * first[place] + add * slope
-        spread = keep_square * second[place] + add_square * slope * slope
-        first[place] = moment
-        second[place] = spread
-        target[place] -= scale * moment / (root * math.sqrt(spread) + small)
+    for number in range(len(addresses)):
+        if addresses[number, 1] == 0:
+            continue
+        step_counts[number] += 1
+        scale = kind(rate / (1 - decay ** step_counts[number]))
+        root = kind(1 / math.sqrt(1 - square_decay ** step_counts[number]))
+        target, source = from_address(mean, addresses[number, 0]), from_address(mean, addresses[number, 1])
+        first, second = at(mean, starts[number]), at(square, starts[number])
+        for place in range(starts[number + 1] - starts[number]):
+            slope = source[place]
+            moment = keep * first[place] + add * slope
+            spread = keep_square * second[place] + add_square * slope * slope
+            first[place] = moment
+            second[place] = spread
+            target[place] -= scale * moment / (root * math.sqrt(spread) + small)

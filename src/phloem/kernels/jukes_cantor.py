@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from phloem.kernels.arrays import FloatArray, IntArray
-from phloem.kernels.jit import vector_kernel
+from phloem.kernels.jit import vector_kernel, wide_vectors
 from phloem.kernels.pointers import at, shift
 
 BLOCK = 32  # patterns
@@ -33,6 +33,7 @@ RATE = 4.0 / 3.0
 @vector_kernel
 def _join(row, left, left_change, left_stay, right, right_change, right_stay, small):
     """p = the product of two messages, and S = sum of p; returns how many sums are below `small`."""
+    wide_vectors()
     tiny = 0
     for i in range(BLOCK):
         left_base = left_change * left[LAST + i]
@@ -65,6 +66,7 @@ def _rescale(row, steps, small, factor):
 @vector_kernel
 def _message(message, row, change, stay):
     """m = a·S + b·p."""
+    wide_vectors()
     for i in range(BLOCK):
         base = change * row[LAST + i]
         message[i] = base + stay * row[i]
@@ -76,6 +78,7 @@ def _message(message, row, change, stay):
 @vector_kernel
 def _root_sum(site, first, second, third):
     """Four times the likelihood of each pattern, from the messages of the root's children."""
+    wide_vectors()
     for i in range(BLOCK):
         p0 = first[i] * second[i] * third[i]
         p1 = first[SECOND + i] * second[SECOND + i] * third[SECOND + i]
@@ -87,6 +90,7 @@ def _root_sum(site, first, second, third):
 @vector_kernel
 def _weigh(down, scale, message):
     """D at the root, as one of its children sees it past another: scale · that one's message."""
+    wide_vectors()
     for i in range(BLOCK):
         down[i] = scale[i] * message[i]
         down[SECOND + i] = scale[i] * message[SECOND + i]
@@ -97,6 +101,7 @@ def _weigh(down, scale, message):
 @vector_kernel
 def _descend(down, change, stay, outside):
     """D = a · sum O + b · O: the derivative with respect to the node's own partials."""
+    wide_vectors()
     for i in range(BLOCK):
         o0 = outside[i]
         o1 = outside[SECOND + i]
@@ -112,6 +117,7 @@ def _descend(down, change, stay, outside):
 @vector_kernel
 def _child_outside(outside, products, row, down, sibling, change, stay):
     """O = D · sibling's message, and products += S · sum O, which the gradient needs."""
+    wide_vectors()
     for i in range(BLOCK):
         base = change * sibling[LAST + i]
         o0 = down[i] * (base + stay * sibling[i])
@@ -128,6 +134,7 @@ def _child_outside(outside, products, row, down, sibling, change, stay):
 @vector_kernel
 def _tip_outside(products, row, down, sibling, change, stay):
     """products += S · sum O of a tip, whose O itself nobody needs."""
+    wide_vectors()
     for i in range(BLOCK):
         base = change * sibling[LAST + i]
         o0 = down[i] * (base + stay * sibling[i])
@@ -255,6 +262,7 @@ def evaluate_chunks(
     tree · chunks + chunk has places of its own: calls for different tasks can run at once. Chunks are as large
     as the caller says, whatever the number of threads, so that sums have one order.
     """
+    wide_vectors()
     nodes = neighbors.shape[1]
     blocks = len(tips)
     chunks = (blocks + blocks_per_chunk - 1) // blocks_per_chunk

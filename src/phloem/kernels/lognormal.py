@@ -1,25 +1,30 @@
 """Independent lognormal numbers, tree by tree: samples with their log-density, and the gradient of both.
 
-log q = location + scale · noise, with log scale given: location and log scale stand side by side, (batch, branches, 2).
+log q = location + offset + scale · noise. Location and log scale stand side by side, (batch, branches, 2), in single or
+double precision; all arithmetic is in double.
 """
 
 import math
 
-from phloem.kernels.arrays import FloatArray
+import numpy as np
+
+from phloem.kernels.arrays import FloatArray, RealArray
 from phloem.kernels.jit import kernel
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 @kernel
-def sample_lognormal(numbers: FloatArray, noise: FloatArray, lengths: FloatArray, log_densities: FloatArray) -> None:
+def sample_lognormal(
+    numbers: RealArray, offset: float, noise: FloatArray, lengths: FloatArray, log_densities: FloatArray
+) -> None:
     """lengths (batch, branches) from noise of the same shape, and the log-density of each tree's, (batch,)."""
     batch, branches, _ = numbers.shape
     for tree in range(batch):
         total = 0.0
         for branch in range(branches):
-            log_scale, deviation = numbers[tree, branch, 1], noise[tree, branch]
-            log_length = numbers[tree, branch, 0] + math.exp(log_scale) * deviation
+            log_scale, deviation = np.float64(numbers[tree, branch, 1]), noise[tree, branch]
+            log_length = numbers[tree, branch, 0] + offset + math.exp(log_scale) * deviation
             lengths[tree, branch] = math.exp(log_length)
             total -= log_length + log_scale + 0.5 * deviation * deviation + HALF_LOG_TWO_PI
         log_densities[tree] = total
@@ -27,12 +32,12 @@ def sample_lognormal(numbers: FloatArray, noise: FloatArray, lengths: FloatArray
 
 @kernel
 def sample_lognormal_backward(
-    numbers: FloatArray,
+    numbers: RealArray,
     noise: FloatArray,
     lengths: FloatArray,
     length_gradient: FloatArray,
     density_gradient: FloatArray,
-    numbers_gradient: FloatArray,
+    numbers_gradient: RealArray,
 ) -> None:
     """The gradient for location and log scale, from those for lengths and log-densities; the noise is fixed."""
     batch, branches, _ = numbers.shape
@@ -41,6 +46,6 @@ def sample_lognormal_backward(
             by_log_length = -density_gradient[tree]
             if length_gradient[tree, branch] != 0.0:  # lengths may be infinite
                 by_log_length += length_gradient[tree, branch] * lengths[tree, branch]
-            spread = math.exp(numbers[tree, branch, 1]) * noise[tree, branch]
+            spread = math.exp(np.float64(numbers[tree, branch, 1])) * noise[tree, branch]
             numbers_gradient[tree, branch, 0] = by_log_length
             numbers_gradient[tree, branch, 1] = by_log_length * spread - density_gradient[tree]

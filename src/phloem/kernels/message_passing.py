@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from phloem.kernels.activations import elu, elu_slope
 from phloem.kernels.arrays import ByteArray, IntArray, RealArray
-from phloem.kernels.jit import vector_kernel, wide_vectors
+from phloem.kernels.jit import kernel, vector_kernel, wide_vectors
 from phloem.kernels.pointers import at
 
 
@@ -207,3 +207,25 @@ def end_maxima_backward(
             passed = source[channel] if chosen[channel] == 1 else zero
             first[channel] += passed
             second[channel] += source[channel] - passed
+
+
+@kernel
+def join_trees(neighbors: IntArray) -> tuple[IntArray, IntArray]:
+    """Trees (batch, nodes, 3) as one graph: neighbours (batch · nodes, 3), and both ends of every branch.
+
+    Branches (batch · (nodes - 1), 2) have the lower end first. Column 0 of a node's neighbours leads up, at the root
+    it does not, and the root is the last node.
+    """
+    batch, nodes, _ = neighbors.shape
+    joined = np.empty((batch * nodes, 3), np.int32)
+    branches = np.empty((batch * (nodes - 1), 2), np.int32)
+    for tree in range(batch):
+        start = tree * nodes
+        for node in range(nodes):
+            for slot in range(3):
+                other = neighbors[tree, node, slot]
+                joined[start + node, slot] = other + start if other >= 0 else -1
+        for node in range(nodes - 1):
+            branches[tree * (nodes - 1) + node, 0] = start + node
+            branches[tree * (nodes - 1) + node, 1] = start + neighbors[tree, node, 0]
+    return joined, branches

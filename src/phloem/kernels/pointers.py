@@ -2,8 +2,8 @@
 
 A slice of an array costs two atomic reference counts and hides its stride from the compiler; for rows of
 a few hundred bytes that is as much as the arithmetic on them. A pointer costs nothing, and with constant
-offsets the loops over it become vector code. `at` is the only place that makes one; the caller owns the
-array for as long as the pointer lives, and no bounds are checked.
+offsets the loops over it become vector code. The caller owns the array for as long as the pointer lives, and no
+bounds are checked.
 """
 
 from typing import Any, TypeAlias
@@ -39,3 +39,16 @@ def shift(_context: Any, pointer: Any, offset: Any) -> Any:
         return builder.gep(arguments[0], [arguments[1]])
 
     return pointer(pointer, types.intp), generate
+
+
+@intrinsic
+def from_address(_context: Any, like: Any, address: Any) -> Any:
+    """A pointer to the memory at an address, which holds elements of an array's type."""
+    if not (isinstance(like, types.Array) and isinstance(address, types.Integer)):
+        raise numba.TypingError("from_address: an array and an integer are needed")
+    signature = types.CPointer(like.dtype)(like, types.intp)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[1], context.get_value_type(signature.return_type))
+
+    return signature, generate

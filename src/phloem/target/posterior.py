@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
 from phloem.errors import BadArgument
@@ -24,4 +25,4 @@ class TreePosterior:
         log_prior = self.prior(topologies, branch_lengths)
         if inverse_temperature == 0:  # 0 · -inf would not be a number
             return log_prior
-        return inverse_temperature * self.likelihood(topologies, branch_lengths) + log_prior
+        return torch.add(log_prior, self.likelihood(topologies, branch_lengths), alpha=inverse_temperature)

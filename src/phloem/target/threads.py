@@ -9,11 +9,26 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 
 
 def available_threads() -> int:
     """Cores that this process may use, which a container or a batch system can limit."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def physical_cores() -> int:
+    """Cores that this process may use, once each where a core runs two threads: arithmetic gains nothing from those."""
+    if not hasattr(os, "sched_getaffinity"):
+        return available_threads()
+    cores = set()
+    for thread in os.sched_getaffinity(0):
+        topology = Path(f"/sys/devices/system/cpu/cpu{thread}/topology")
+        try:
+            cores.add((topology / "physical_package_id").read_text() + (topology / "core_id").read_text())
+        except OSError:  # no such file system: every thread counts
+            return available_threads()
+    return len(cores)
 
 
 @cache

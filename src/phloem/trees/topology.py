@@ -45,9 +45,14 @@ class TopologyBatch:
     def from_canonical(cls, parent: IntArray) -> "TopologyBatch":
         """From parents (batch, 2n-2) that are known to be canonical already, which is not checked."""
         parent = read_only(parent)  # numba would compile one more variant for writable arrays
+        return cls._known(parent, neighbors_of(parent))
+
+    @classmethod
+    def _known(cls, parent: IntArray, neighbors: IntArray) -> "TopologyBatch":
+        """From arrays that need no check."""
         batch = object.__new__(cls)
-        object.__setattr__(batch, "parent", parent)
-        object.__setattr__(batch, "neighbors", read_only(neighbors_of(parent)))
+        object.__setattr__(batch, "parent", read_only(parent))
+        object.__setattr__(batch, "neighbors", read_only(neighbors))
         return batch
 
     @classmethod
@@ -116,10 +121,16 @@ class TopologyBatch:
     def distinct(self) -> "tuple[TopologyBatch, list[int]]":
         """Each topology once, in order of first appearance, and for every tree which of them it is."""
         numbers: dict[bytes, int] = {}
-        group = [numbers.setdefault(row.tobytes(), len(numbers)) for row in self.parent]
-        if len(numbers) == len(self):
+        group: list[int] = []
+        first: list[int] = []
+        for tree, row in enumerate(self.parent):
+            number = numbers.setdefault(row.tobytes(), len(first))
+            if number == len(first):
+                first.append(tree)
+            group.append(number)
+        if len(first) == len(self):
             return self, group
-        return self[[group.index(number) for number in range(len(numbers))]], group
+        return self._known(self.parent[first], self.neighbors[first]), group
 
     def equal(self, other: "TopologyBatch") -> BoolArray:
         """Tree by tree, whether the topologies are the same, (batch,)."""

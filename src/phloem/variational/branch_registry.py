@@ -1,11 +1,9 @@
 """Branch-length models by name."""
 
+from phloem.config import BRANCH_MODELS
 from phloem.errors import BadArgument
-from phloem.features.convolutions import CONVOLUTIONS
 from phloem.variational.branch_models import BranchModel, GraphModel, PspModel, SplitModel
 from phloem.variational.support import SubsplitSupport
-
-BRANCH_MODELS = ("split", "psp", "mlp", *CONVOLUTIONS)
 
 
 def build_branch_model(name: str, support: SubsplitSupport, *, depth: int = 2, width: int = 100) -> BranchModel:

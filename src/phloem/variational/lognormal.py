@@ -57,17 +57,17 @@ class Lognormal(BranchDistribution):
             raise BadArgument(
                 f"lognormal: numbers of shape {tuple(numbers.shape)}, where (batch, branches, 2) is needed."
             )
-        self._numbers = numbers.to(torch.float64) + torch.tensor([LOCATION_OFFSET, 0.0], dtype=torch.float64)
+        self._numbers = numbers
 
     @property
     def location(self) -> Tensor:
         """Mean of log q, (batch, branches)."""
-        return self._numbers[:, :, 0]
+        return self._numbers[:, :, 0].to(torch.float64) + LOCATION_OFFSET
 
     @property
     def log_scale(self) -> Tensor:
         """Logarithm of the standard deviation of log q, (batch, branches)."""
-        return self._numbers[:, :, 1]
+        return self._numbers[:, :, 1].to(torch.float64)
 
     def sample(self, *, stream: RandomStream) -> BranchSample:
         """One set of lengths a tree, reparameterised."""
@@ -94,21 +94,20 @@ class _SampleLognormal(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, numbers: Tensor, noise: np.ndarray[Any, Any]) -> tuple[Tensor, Tensor]:
         numbers = numbers.detach().contiguous()
-        lengths, log_densities = torch.from_numpy(np.empty_like(noise)), torch.from_numpy(np.empty(len(noise)))
-        sample_lognormal(numbers.numpy(), noise, lengths.numpy(), log_densities.numpy())
-        ctx.save_for_backward(numbers, lengths)
-        ctx.noise = noise
-        return lengths, log_densities
+        lengths, log_densities = np.empty_like(noise), np.empty(len(noise))
+        sample_lognormal(numbers.numpy(), LOCATION_OFFSET, noise, lengths, log_densities)
+        ctx.saved = numbers, noise, lengths
+        return torch.from_numpy(lengths), torch.from_numpy(log_densities)
 
     @staticmethod
     def backward(ctx: Any, length_gradient: Tensor, density_gradient: Tensor) -> tuple[Tensor, None]:
         refuse_second_derivatives()
-        numbers, lengths = ctx.saved_tensors
+        numbers, noise, lengths = ctx.saved
         gradient = torch.empty_like(numbers)
         sample_lognormal_backward(
             numbers.numpy(),
-            ctx.noise,
-            lengths.numpy(),
+            noise,
+            lengths,
             length_gradient.contiguous().numpy(),
             density_gradient.contiguous().numpy(),
             gradient.numpy(),

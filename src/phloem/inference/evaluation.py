@@ -1,0 +1,64 @@
+"""How good is Q? Bounds and the marginal likelihood, from importance samples without gradients."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from phloem.config import EvaluationConfig
+from phloem.inference.estimators import lower_bound
+from phloem.inference.particles import draw_particles
+from phloem.kernels.arrays import FloatArray
+from phloem.random_streams import RandomStream
+from phloem.target.posterior import TreePosterior
+from phloem.variational.joint import JointModel
+
+
+class Estimated(NamedTuple):
+    """Mean and standard deviation over repeats; one repeat has no deviation."""
+
+    mean: float
+    std: float | None
+
+
+class Evaluation(NamedTuple):
+    """The bounds and the marginal likelihood of a trained model."""
+
+    elbo: Estimated  # of one tree at a time
+    lower_bound: Estimated  # of as many as training had
+    log_marginal_likelihood: Estimated  # by importance sampling
+
+
+def draw_log_weights(model: JointModel, target: TreePosterior, count: int, *, stream: RandomStream) -> FloatArray:
+    """Log weights of independent draws, (count,)."""
+    with torch.no_grad():
+        return draw_particles(model, target, count, stream=stream).log_weights()
+
+
+def evaluate(
+    model: JointModel,
+    target: TreePosterior,
+    config: EvaluationConfig,
+    *,
+    particles: int,
+    stream: RandomStream,
+    progress: Callable[[int], None] | None = None,
+) -> Evaluation:
+    """Each repeat draws `samples` trees and makes all three estimates of them: of each, of `particles`, of all."""
+    rows = np.empty((config.repeats, config.samples))
+    for repeat in range(config.repeats):
+        rows[repeat] = draw_log_weights(model, target, config.samples, stream=stream.at(repeat))
+        if progress:
+            progress(repeat + 1)
+    particles = min(particles, config.samples)
+    groups = rows[:, : config.samples // particles * particles].reshape(config.repeats, -1, particles)
+    return Evaluation(
+        elbo=_over_repeats(rows.mean(axis=1)),
+        lower_bound=_over_repeats(lower_bound(groups).mean(axis=1)),
+        log_marginal_likelihood=_over_repeats(lower_bound(rows)),
+    )
+
+
+def _over_repeats(values: FloatArray) -> Estimated:
+    return Estimated(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None)
