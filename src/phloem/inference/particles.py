@@ -28,9 +28,18 @@ class Particles(NamedTuple):
 
 
 def draw_particles(
-    model: JointModel, target: TreePosterior, count: int, *, stream: RandomStream, inverse_temperature: float = 1.0
+    model: JointModel,
+    target: TreePosterior,
+    count: int,
+    *,
+    stream: RandomStream,
+    inverse_temperature: float = 1.0,
+    path_only: bool = False,
 ) -> Particles:
-    """Draw trees from Q and weigh them; particle i has the random numbers of the stream's i-th particle."""
-    draw = model.draw(count, stream=stream)
+    """Draw trees from Q and weigh them; particle i has the random numbers of the stream's i-th particle.
+
+    path_only: the gradient of log_q_branches flows through the lengths alone.
+    """
+    draw = model.draw(count, stream=stream, path_only=path_only)
     log_joint = target.log_joint(draw.topologies, draw.lengths, inverse_temperature)
     return Particles(draw.topologies, draw.lengths, log_joint, draw.log_q_topology, draw.log_q_branches)

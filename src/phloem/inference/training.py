@@ -9,7 +9,7 @@ import torch
 
 from phloem.config import EvaluationConfig, TrainingConfig
 from phloem.inference.adam import Adam
-from phloem.inference.estimators import ESTIMATORS
+from phloem.inference.estimators import ESTIMATORS, doubly_reparameterized
 from phloem.inference.evaluation import draw_log_weights
 from phloem.inference.particles import draw_particles
 from phloem.inference.schedules import settings_at
@@ -58,8 +58,11 @@ class Training:
             self.config.particles,
             stream=self._stream.at(number),
             inverse_temperature=inverse_temperature,
+            path_only=self.config.doubly_reparameterized,
         )
         estimate = self._estimator(particles.log_weights())
+        if self.config.doubly_reparameterized:
+            estimate = doubly_reparameterized(estimate)
         self._topology_adam.clear_gradients()
         self._branch_adam.clear_gradients()
         factors = estimate.log_joint, estimate.log_q_topology, estimate.log_q_branches

@@ -37,15 +37,24 @@ def sample_lognormal_backward(
     lengths: FloatArray,
     length_gradient: FloatArray,
     density_gradient: FloatArray,
+    path_only: bool,
     numbers_gradient: RealArray,
 ) -> None:
-    """The gradient for location and log scale, from those for lengths and log-densities; the noise is fixed."""
+    """The gradient for location and log scale, from those for lengths and log-densities; the noise is fixed.
+
+    path_only: the density's own numbers count as constants, so that it depends on them through the lengths alone.
+    """
     batch, branches, _ = numbers.shape
     for tree in range(batch):
         for branch in range(branches):
+            scale = math.exp(np.float64(numbers[tree, branch, 1]))
             by_log_length = -density_gradient[tree]
+            if path_only:  # the density of a length further out is lower: it no longer moves with its numbers
+                by_log_length *= 1.0 + noise[tree, branch] / scale
             if length_gradient[tree, branch] != 0.0:  # lengths may be infinite
                 by_log_length += length_gradient[tree, branch] * lengths[tree, branch]
-            spread = math.exp(np.float64(numbers[tree, branch, 1])) * noise[tree, branch]
+            by_log_scale = by_log_length * scale * noise[tree, branch]
+            if not path_only:
+                by_log_scale -= density_gradient[tree]
             numbers_gradient[tree, branch, 0] = by_log_length
-            numbers_gradient[tree, branch, 1] = by_log_length * spread - density_gradient[tree]
+            numbers_gradient[tree, branch, 1] = by_log_scale

@@ -33,8 +33,13 @@ class JointModel(nn.Module):
         self.network = network
         self.branches = branches
 
-    def draw(self, count: int, *, stream: RandomStream) -> TreeDraw:
-        """Independent trees; the i-th has the random numbers of particle i from the stream's own on."""
+    def draw(self, count: int, *, stream: RandomStream, path_only: bool = False) -> TreeDraw:
+        """Independent trees; the i-th has the random numbers of particle i from the stream's own on.
+
+        path_only: the gradient of log_q_branches flows through the lengths alone.
+        """
         topologies, log_prob, located = self.network.draw(count, stream=stream.named("topology"))
-        lengths, log_density = self.branches(topologies, located).sample(stream=stream.named("lengths"))
+        lengths, log_density = self.branches(topologies, located).sample(
+            stream=stream.named("lengths"), path_only=path_only
+        )
         return TreeDraw(topologies, lengths, log_prob, log_density)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from phloem.errors import BadArgument
 from phloem.features.derivatives import refuse_second_derivatives
+from phloem.kernels.arrays import FloatArray
 from phloem.kernels.lognormal import HALF_LOG_TWO_PI, sample_lognormal, sample_lognormal_backward
 from phloem.kernels.philox import fill_normal_rows
 from phloem.random_streams import RandomStream
@@ -38,8 +39,11 @@ class BranchDistribution(ABC):
         """From the branch model's numbers."""
 
     @abstractmethod
-    def sample(self, *, stream: RandomStream) -> BranchSample:
-        """One set of lengths a tree, reparameterised; tree i has the random numbers of the stream's i-th particle."""
+    def sample(self, *, stream: RandomStream, path_only: bool = False) -> BranchSample:
+        """One set of lengths a tree, reparameterised; tree i has the random numbers of the stream's i-th particle.
+
+        path_only: the log-density's gradient flows through the lengths alone, as if the numbers stood still.
+        """
 
     @abstractmethod
     def log_prob(self, lengths: Tensor) -> Tensor:
@@ -69,11 +73,11 @@ class Lognormal(BranchDistribution):
         """Logarithm of the standard deviation of log q, (batch, branches)."""
         return self._numbers[:, :, 1].to(torch.float64)
 
-    def sample(self, *, stream: RandomStream) -> BranchSample:
+    def sample(self, *, stream: RandomStream, path_only: bool = False) -> BranchSample:
         """One set of lengths a tree, reparameterised."""
         noise = np.empty(self._numbers.shape[:2])
         fill_normal_rows(stream.key(), stream.particle, stream.step, noise)
-        return BranchSample(*_SampleLognormal.apply(self._numbers, noise))
+        return BranchSample(*_SampleLognormal.apply(self._numbers, noise, path_only))
 
     def log_prob(self, lengths: Tensor) -> Tensor:
         """Log-density of given lengths, (batch,); -inf where one is not positive."""
@@ -92,17 +96,17 @@ class _SampleLognormal(torch.autograd.Function):
     """(lengths, log-densities) from the numbers and fixed noise."""
 
     @staticmethod
-    def forward(ctx: Any, numbers: Tensor, noise: np.ndarray[Any, Any]) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, numbers: Tensor, noise: FloatArray, path_only: bool) -> tuple[Tensor, Tensor]:
         numbers = numbers.detach().contiguous()
         lengths, log_densities = np.empty_like(noise), np.empty(len(noise))
         sample_lognormal(numbers.numpy(), LOCATION_OFFSET, noise, lengths, log_densities)
-        ctx.saved = numbers, noise, lengths
+        ctx.saved = numbers, noise, lengths, path_only
         return torch.from_numpy(lengths), torch.from_numpy(log_densities)
 
     @staticmethod
-    def backward(ctx: Any, length_gradient: Tensor, density_gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, length_gradient: Tensor, density_gradient: Tensor) -> tuple[Tensor, None, None]:
         refuse_second_derivatives()
-        numbers, noise, lengths = ctx.saved
+        numbers, noise, lengths, path_only = ctx.saved
         gradient = torch.empty_like(numbers)
         sample_lognormal_backward(
             numbers.numpy(),
@@ -110,6 +114,7 @@ class _SampleLognormal(torch.autograd.Function):
             lengths,
             length_gradient.contiguous().numpy(),
             density_gradient.contiguous().numpy(),
+            path_only,
             gradient.numpy(),
         )
-        return gradient, None
+        return gradient, None, None

@@ -1,0 +1,130 @@
+"""The training step against its slow twin, and what a training run must do."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from phloem.config import BRANCH_MODELS, EvaluationConfig, TrainingConfig
+from phloem.data.alignment import Alignment
+from phloem.data.patterns import compress
+from phloem.inference.training import Training, train
+from phloem.kernels.philox import fill_normal_rows
+from phloem.random_streams import RandomStream
+from phloem.target.likelihood import TreeLikelihood
+from phloem.target.posterior import TreePosterior
+from phloem.trees.generation import nni_neighbors, random_topologies
+from phloem.trees.topology import TopologyBatch
+from phloem.variational.branch_registry import build_branch_model
+from phloem.variational.collection import support_of
+from phloem.variational.joint import JointModel
+from phloem.variational.sbn import SubsplitNetwork
+from reference.slow_step import surrogate
+
+TAXA = tuple("abcdef")
+PLAIN = TrainingConfig(steps=100, particles=4, doubly_reparameterized=False)
+
+
+def example(branches: str) -> tuple[JointModel, TreePosterior]:
+    """Six taxa, random sequences, a support of related trees, parameters off their beginnings, double precision."""
+    random = np.random.default_rng(4)
+    alignment = Alignment(TAXA, (1 << random.integers(0, 4, (6, 40))).astype(np.uint8))
+    tree = random_topologies(6, 1, stream=RandomStream(2, "tree"))
+    support = support_of(TAXA, TopologyBatch.concatenate([tree, nni_neighbors(tree)]))
+    torch.manual_seed(3)
+    network = SubsplitNetwork(support, torch.randn(support.parameter_count, dtype=torch.float64))
+    model = JointModel(network, build_branch_model(branches, support, width=7).double())
+    with torch.no_grad():
+        for parameter in model.branches.parameters():
+            parameter.add_(0.2 * torch.randn(parameter.shape, dtype=torch.float64))
+    return model, TreePosterior(TreeLikelihood(compress(alignment)))
+
+
+def step_gradients(model: JointModel, target: TreePosterior, config: TrainingConfig, step: int) -> float:
+    """Leave the gradients of a step in the model; returns its bound."""
+    return Training(model, target, config, seed=5).gradients(step, 0.3)
+
+
+@pytest.mark.parametrize("estimator", ["vimco", "rws"])
+@pytest.mark.parametrize("branches", BRANCH_MODELS)
+def test_a_steps_gradient_is_that_of_its_slow_twin(branches, estimator):
+    model, target = example(branches)
+    bound = step_gradients(model, target, dataclasses.replace(PLAIN, estimator=estimator), step=7)
+    found = [parameter.grad for parameter in model.parameters()]
+
+    stream = RandomStream(5, "training", 7)
+    topologies = model.network.sample(4, stream=stream.named("topology"))
+    noise = np.empty((4, 9))
+    fill_normal_rows(stream.named("lengths").key(), 0, 7, noise)
+    expected_bound, total = surrogate(
+        model, target.likelihood.patterns, topologies, noise, estimator=estimator, inverse_temperature=0.3
+    )
+    assert bound == pytest.approx(expected_bound, abs=1e-9)
+    for gradient, (name, parameter) in zip(found, model.named_parameters(), strict=True):
+        (expected,) = torch.autograd.grad(total, parameter, retain_graph=True)
+        assert expected.abs().max() > 1e-6, name
+        torch.testing.assert_close(-gradient, expected, rtol=1e-8, atol=1e-9, msg=lambda text, name=name: name + text)
+
+
+@pytest.mark.parametrize("branches", ["split", "edge"])
+def test_less_noise_and_the_same_mean_for_branch_lengths_when_doubly_reparameterized(branches):
+    """Means over many steps agree within their errors, topologies have the very same gradient."""
+    model, target = example(branches)
+    by_form = {}
+    for form in (False, True):
+        config = dataclasses.replace(PLAIN, doubly_reparameterized=form)
+        rows, topology_rows = [], []
+        for step in range(1, 1501):
+            step_gradients(model, target, config, step)
+            rows.append(torch.cat([parameter.grad.flatten() for parameter in model.branches.parameters()]))
+            topology_rows.append(model.network.logits.grad)
+        by_form[form] = torch.stack(rows), torch.stack(topology_rows)
+    plain, doubly = by_form[False][0], by_form[True][0]
+    assert torch.equal(by_form[False][1], by_form[True][1])
+    difference = plain - doubly
+    used = difference.std(0) > 1e-12
+    scores = difference.mean(0)[used] / (difference.std(0)[used] / len(difference) ** 0.5)
+    assert used.sum() > 10
+    assert scores.abs().max() < 5
+    assert not torch.allclose(plain, doubly)
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another():
+    runs = []
+    for seed in (1, 1, 2):
+        model, target = example("edge")
+        training = Training(model, target, PLAIN, seed=seed)
+        runs.append(([training.step() for _ in range(5)], model.network.logits.detach().clone()))
+    assert runs[0][0] == runs[1][0]
+    assert torch.equal(runs[0][1], runs[1][1])
+    assert runs[0][0] != runs[2][0]
+
+
+def test_each_rate_moves_its_own_part():
+    model, target = example("split")
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    rate = 0.01
+    config = TrainingConfig(steps=10**6, rate=rate, topology_rate_factor=3.0)
+    Training(model, target, config, seed=1).step()
+    moved = [(parameter.detach() - old).abs().max().item() for parameter, old in zip(model.parameters(), before)]
+    assert moved == pytest.approx([3 * rate, rate], rel=1e-4)  # Adam's first step is as long as its rate
+
+
+def test_training_reports_as_often_as_asked_and_raises_the_bound():
+    model, target = example("split")
+    training = Training(model, target, TrainingConfig(steps=403), seed=1)
+    seen = []
+    history = train(training, EvaluationConfig(reports=4, report_samples=300), progress=seen.append)
+    assert seen == history
+    assert [report.step for report in history] == [100, 201, 302, 403]
+    assert history[-1].elbo > history[0].elbo + 1
+    assert history[-1].inverse_temperature == 1
+    assert [report.seconds for report in history] == sorted(report.seconds for report in history)
+    assert training.steps_done == 403
+
+
+def test_more_reports_than_steps_are_one_a_step():
+    model, target = example("split")
+    history = train(Training(model, target, TrainingConfig(steps=3), seed=1), EvaluationConfig(reports=100))
+    assert [report.step for report in history] == [1, 2, 3]
