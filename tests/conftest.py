@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import HealthCheck, settings
 
 from phloem.search.programs import IQTREE
@@ -12,6 +13,9 @@ from phloem.search.programs import IQTREE
 settings.register_profile("phloem", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("phloem"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "phloem")
+
+# Products here are small: more threads gain nothing, and wait for each other where the cores are busy.
+torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,18 @@
 
 import pytest
 
-from phloem.config import MODEL_PARAMETERS, ModelConfig
+from phloem.config import (
+    BRANCH_MODELS,
+    MODEL_PARAMETERS,
+    PRESETS,
+    EvaluationConfig,
+    InferConfig,
+    ModelConfig,
+    TrainingConfig,
+    preset,
+)
 from phloem.errors import ConfigError
+from phloem.features.convolutions import CONVOLUTIONS
 
 GOOD = {
     "JC": {},
@@ -50,3 +60,61 @@ def test_names_in_any_case_and_their_other_forms():
 def test_combinations_that_make_no_sense(settings, what):
     with pytest.raises(ConfigError, match=what):
         ModelConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        ({"steps": 0}, "--steps 0"),
+        ({"particles": 1}, "vimco needs at least 2"),
+        ({"particles": 0, "estimator": "rws"}, "rws needs at least 1"),
+        ({"estimator": "adam"}, "choose one of vimco, rws"),
+        ({"decay": "linear"}, "choose one of cosine, stairs"),
+        ({"ramp": 1.5}, "ramp 1.5"),
+        ({"ramp": float("nan")}, "ramp nan"),
+        ({"first_inverse_temperature": -0.1}, "first_inverse_temperature -0.1"),
+        ({"rate": 0.0}, "rate 0"),
+        ({"topology_rate_factor": float("inf")}, "topology_rate_factor inf"),
+        ({"stairs": 0}, "stairs 0"),
+        ({"stair_factor": -1.0}, "stair_factor -1"),
+    ],
+)
+def test_trainings_that_make_no_sense_are_refused(settings, what):
+    with pytest.raises(ConfigError, match=what):
+        TrainingConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        ({"branches": "tree"}, "choose one of split, psp, mlp"),
+        ({"seed": -1}, "--seed -1"),
+        ({"depth": -1}, "depth -1"),
+        ({"width": 0}, "width 0"),
+        ({"credible": 0.0}, "credible 0"),
+        ({"credible": 1.1}, "credible 1.1"),
+        ({"prior_rate": 0.0}, "prior_rate 0"),
+    ],
+)
+def test_inferences_that_make_no_sense_are_refused(settings, what):
+    with pytest.raises(ConfigError, match=what):
+        InferConfig(**settings)
+
+
+@pytest.mark.parametrize("name", ["samples", "repeats", "reports", "report_samples"])
+def test_evaluations_of_nothing_are_refused(name):
+    with pytest.raises(ConfigError, match=f"{name} 0: at least 1"):
+        EvaluationConfig(**{name: 0})
+
+
+def test_presets_and_changes_to_them():
+    assert preset("standard") == TrainingConfig()
+    assert preset("paper", steps=None) == PRESETS["paper"]
+    assert preset("paper", steps=7).steps == 7
+    assert preset("paper", steps=7).decay == "stairs"
+    with pytest.raises(ConfigError, match="choose one of paper, standard, quick"):
+        preset("slow")
+
+
+def test_names_of_branch_models_are_those_that_can_be_built():
+    assert {*BRANCH_MODELS} == {"split", "psp", "mlp", *CONVOLUTIONS}

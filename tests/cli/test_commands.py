@@ -224,7 +224,7 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"phloem {phloem.__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["embed", "recover", "info"])
+@pytest.mark.parametrize("command", ["infer", "embed", "recover", "info"])
 def test_every_command_has_help_with_examples(command, capsys):
     assert run([command, "--help"]) == 0
     output = capsys.readouterr().out

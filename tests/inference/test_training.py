@@ -107,7 +107,9 @@ def test_each_rate_moves_its_own_part():
     rate = 0.01
     config = TrainingConfig(steps=10**6, rate=rate, topology_rate_factor=3.0)
     Training(model, target, config, seed=1).step()
-    moved = [(parameter.detach() - old).abs().max().item() for parameter, old in zip(model.parameters(), before)]
+    moved = [
+        (parameter.detach() - old).abs().max().item() for parameter, old in zip(model.parameters(), before, strict=True)
+    ]
     assert moved == pytest.approx([3 * rate, rate], rel=1e-4)  # Adam's first step is as long as its rate
 
 

@@ -17,13 +17,14 @@ from phloem.data.reading import read_alignment
 from phloem.inference.evaluation import Evaluation, evaluate
 from phloem.inference.training import Report, Training, train
 from phloem.pipeline.run_directory import RunDirectory
-from phloem.pipeline.tree_files import list_tree_files, read_samples
+from phloem.pipeline.tree_files import read_samples
 from phloem.random_streams import RandomStream
-from phloem.search.bootstrap import bootstrap
+from phloem.search.bootstrap import BootstrapProgress, bootstrap
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
 from phloem.target.prior import TreePrior
 from phloem.target.threads import physical_cores
+from phloem.trees.sample import TreeSample
 from phloem.variational.branch_registry import build_branch_model
 from phloem.variational.collection import collect_support
 from phloem.variational.joint import JointModel
@@ -68,10 +69,11 @@ def infer(
     start = time.monotonic()
     threads = threads or physical_cores()
     alignment = read_alignment(source)
+    samples = _given_samples(source, alignment, trees)
     run = RunDirectory(out)
-    run.write_config(config)
-
-    support = _support(source, alignment, run, config, trees, threads, progress)
+    samples = samples or _bootstrap_samples(alignment, run, config, threads, progress)
+    progress(Progress("support", 0.0))
+    support = collect_support(samples, credible=config.credible)
     target = TreePosterior(TreeLikelihood(compress(alignment), threads=threads), TreePrior(config.prior_rate))
     model = build_model(support, config)
     training = Training(model, target, config.training, seed=config.seed)
@@ -90,6 +92,7 @@ def infer(
             progress=lambda repeat: progress(Progress("evaluation", repeat / config.evaluation.repeats)),
         )
     result = Inference(alignment, target, model, history, evaluation, time.monotonic() - start)
+    run.write_config(config)
     run.write_model(model)
     run.write_history(history)
     run.write_summary(summarize(result, config))
@@ -135,25 +138,20 @@ def summarize(result: Inference, config: InferConfig) -> dict[str, Any]:
     }
 
 
-def _support(
-    source: str | Path,
-    alignment: Alignment,
-    run: RunDirectory,
-    config: InferConfig,
-    trees: Sequence[str | Path],
-    threads: int,
-    progress: Callable[[Progress], None],
-) -> SubsplitSupport:
-    """The support of the trees that were given, else of the example's own, else of bootstrap trees."""
+def _given_samples(source: str | Path, alignment: Alignment, trees: Sequence[str | Path]) -> list[TreeSample]:
+    """The trees that were given, else a bundled example's own, else none."""
     if not trees and str(source) in EXAMPLES and not Path(source).exists():
         trees = [source]
-    if not trees:
-        settings = BootstrapConfig(seed=config.seed, threads=threads)
-        trees = bootstrap(
-            alignment,
-            run.bootstrap,
-            settings,
-            progress=lambda news: progress(Progress("bootstrap", news.done / settings.replicates)),
-        ).files
-    progress(Progress("support", 0.0))
-    return collect_support(read_samples(list_tree_files(trees), taxa=alignment.taxa), credible=config.credible)
+    return read_samples(trees, taxa=alignment.taxa)
+
+
+def _bootstrap_samples(
+    alignment: Alignment, run: RunDirectory, config: InferConfig, threads: int, progress: Callable[[Progress], None]
+) -> list[TreeSample]:
+    """IQ-TREE's bootstrap trees. Those that a stopped run has left in the directory are not made again."""
+    settings = BootstrapConfig(seed=config.seed, threads=threads)
+
+    def show(news: BootstrapProgress) -> None:
+        progress(Progress("bootstrap", news.done / settings.replicates))
+
+    return read_samples(bootstrap(alignment, run.bootstrap, settings, progress=show).files, taxa=alignment.taxa)
