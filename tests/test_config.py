@@ -75,6 +75,7 @@ def test_combinations_that_make_no_sense(settings, what):
         ({"first_inverse_temperature": -0.1}, "first_inverse_temperature -0.1"),
         ({"rate": 0.0}, "rate 0"),
         ({"topology_rate_factor": float("inf")}, "topology_rate_factor inf"),
+        ({"clipping": 0.0}, "clipping 0"),
         ({"stairs": 0}, "stairs 0"),
         ({"stair_factor": -1.0}, "stair_factor -1"),
     ],

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from phloem.config import BootstrapConfig as BootstrapConfig
+    from phloem.config import EvaluationConfig as EvaluationConfig
+    from phloem.config import TrainingConfig as TrainingConfig
+    from phloem.config import preset as preset
     from phloem.data.alignment import Alignment as Alignment
     from phloem.data.examples import find_trees as find_trees
     from phloem.data.patterns import SitePatterns as SitePatterns
@@ -26,6 +29,10 @@ if TYPE_CHECKING:
     from phloem.features.recovery import recover_topologies as recover_topologies
     from phloem.features.recovery import recover_tree as recover_tree
     from phloem.features.states import NodeStates as NodeStates
+    from phloem.inference.evaluation import Evaluation as Evaluation
+    from phloem.inference.evaluation import evaluate as evaluate
+    from phloem.inference.training import Training as Training
+    from phloem.inference.training import train as train
     from phloem.random_streams import RandomStream as RandomStream
     from phloem.search.bootstrap import bootstrap as bootstrap
     from phloem.target.likelihood import TreeLikelihood as TreeLikelihood
@@ -67,6 +74,7 @@ if TYPE_CHECKING:
     from phloem.variational.collection import collect_support as collect_support
     from phloem.variational.fitting import SubsplitFit as SubsplitFit
     from phloem.variational.fitting import fit_network as fit_network
+    from phloem.variational.joint import JointModel as JointModel
     from phloem.variational.lognormal import BranchDistribution as BranchDistribution
     from phloem.variational.lognormal import Lognormal as Lognormal
     from phloem.variational.network_file import read_network as read_network
@@ -79,7 +87,7 @@ if TYPE_CHECKING:
 __version__ = version("phloem")
 
 _MODULES = {
-    "phloem.config": ("BootstrapConfig",),
+    "phloem.config": ("BootstrapConfig", "EvaluationConfig", "TrainingConfig", "preset"),
     "phloem.data.alignment": ("Alignment",),
     "phloem.data.examples": ("find_trees",),
     "phloem.data.patterns": ("SitePatterns", "compress"),
@@ -91,6 +99,8 @@ _MODULES = {
     "phloem.features.learnable": ("BranchReadout", "NodeFeatures", "TreeReadout"),
     "phloem.features.recovery": ("recover_topologies", "recover_tree"),
     "phloem.features.states": ("NodeStates",),
+    "phloem.inference.evaluation": ("Evaluation", "evaluate"),
+    "phloem.inference.training": ("Training", "train"),
     "phloem.random_streams": ("RandomStream",),
     "phloem.search.bootstrap": ("bootstrap",),
     "phloem.target.likelihood": ("TreeLikelihood",),
@@ -112,6 +122,7 @@ _MODULES = {
     "phloem.variational.branch_registry": ("build_branch_model",),
     "phloem.variational.collection": ("collect_support",),
     "phloem.variational.fitting": ("SubsplitFit", "fit_network"),
+    "phloem.variational.joint": ("JointModel",),
     "phloem.variational.lognormal": ("BranchDistribution", "Lognormal"),
     "phloem.variational.network_file": ("read_network", "write_network"),
     "phloem.variational.sbn": ("SubsplitNetwork",),

@@ -114,7 +114,8 @@ class TrainingConfig:
     particles: trees a step. estimator: of the gradient for topologies. doubly_reparameterized: less noise in that for
     branch lengths, with the same expectation. ramp: the share of the steps over which the likelihood is tempered, its
     exponent rising from `first_inverse_temperature` to 1. rate: the first learning rate of branch lengths; that of
-    topologies is `topology_rate_factor` times it. decay: `cosine` takes both down to 0; `stairs` multiplies them by
+    topologies is `topology_rate_factor` times it. clipping: a gradient for branch lengths of more than so many times its
+    usual norm is scaled down to that. decay: `cosine` takes both rates down to 0; `stairs` multiplies them by
     `stair_factor` at the end of each of `stairs` equal parts. So a schedule stretches with the number of steps.
     """
 
@@ -126,6 +127,7 @@ class TrainingConfig:
     first_inverse_temperature: float = 0.001
     rate: float = 0.003
     topology_rate_factor: float = 3.0
+    clipping: float = 3.0
     decay: str = "cosine"
     stairs: int = 20
     stair_factor: float = 0.75
@@ -142,6 +144,8 @@ class TrainingConfig:
         for name, share in (("ramp", self.ramp), ("first_inverse_temperature", self.first_inverse_temperature)):
             if not 0 <= share <= 1:
                 raise ConfigError(f"{name} {share:g}: give a number from 0 to 1.")
+        if not self.clipping > 0:
+            raise ConfigError(f"clipping {self.clipping:g}: give a number above 0, or inf for none.")
         for name in ("rate", "topology_rate_factor", "stair_factor"):
             value = getattr(self, name)
             if not 0 < value < math.inf:
@@ -156,6 +160,7 @@ PRESETS: Final = {
         ramp=0.25,
         rate=0.001,
         topology_rate_factor=1.0,
+        clipping=math.inf,
         decay="stairs",
     ),
     "standard": TrainingConfig(),

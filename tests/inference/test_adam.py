@@ -78,3 +78,54 @@ def test_parameters_that_would_not_move_are_refused():
     layer(torch.ones(2, dtype=torch.float64)).sum().backward()
     with pytest.raises(BadArgument, match="other memory than before"):
         optimizer.step(0.1)
+
+
+def moved(gradients: list[list[float]], **options: float) -> torch.Tensor:
+    """Where a parameter of zeros is after some gradients."""
+    parameter = nn.Parameter(torch.zeros(len(gradients[0]), dtype=torch.float64))
+    optimizer = Adam([parameter], **options)
+    for gradient in gradients:
+        parameter.grad = torch.tensor(gradient, dtype=torch.float64)
+        optimizer.step(0.01)
+    return parameter.detach()
+
+
+def test_a_gradient_beyond_its_usual_norm_is_scaled_down_to_it():
+    """After three gradients of norm 5 the second moments expect 5: with clipping 2 the fourth counts with norm 10."""
+    usual = [[3.0, 4.0]] * 3
+    clipped = moved([*usual, [60.0, 80.0]], clipping=2.0)
+    torch.testing.assert_close(clipped, moved([*usual, [6.0, 8.0]]), rtol=1e-12, atol=0)
+    assert not torch.allclose(clipped, moved([*usual, [60.0, 80.0]]))
+    within = [*usual, [5.0, 8.0]]
+    assert torch.equal(moved(within, clipping=2.0), moved(within))
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 17, 100])
+def test_the_norm_is_that_of_all_numbers_whatever_their_count(size):
+    torch.manual_seed(size)
+    usual = torch.randn(size, dtype=torch.float64)
+    expected = usual * 1.5 / 7.0
+    found = moved([usual.tolist(), (7.0 * usual).tolist()], clipping=1.5)
+    torch.testing.assert_close(found, moved([usual.tolist(), (7.0 * expected).tolist()]), rtol=1e-10, atol=0)
+
+
+def test_the_first_gradient_is_never_clipped_and_rare_ones_count_with_all():
+    assert torch.equal(moved([[1e6, 1.0]], clipping=0.1), moved([[1e6, 1.0]]))
+    rare = [[1.0, 0.0]] * 50 + [[1.0, 1.0]]  # the second number has no history, but the norm hardly grows
+    assert torch.equal(moved(rare, clipping=2.0), moved(rare))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_gradient_that_is_no_number_moves_nothing_and_is_forgotten(bad):
+    good = [[1.0, 2.0], [2.0, -1.0]]
+    assert torch.equal(moved([good[0], [bad, 1.0], good[1]]), moved(good))
+
+
+def test_clipping_to_nothing_is_refused():
+    with pytest.raises(BadArgument, match="clipping 0"):
+        Adam([nn.Parameter(torch.ones(2))], clipping=0.0)
+
+
+def test_parameters_of_two_types_are_refused():
+    with pytest.raises(BadArgument, match="an optimiser for each"):
+        Adam([nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2).double())])

@@ -113,6 +113,23 @@ def test_each_rate_moves_its_own_part():
     assert moved == pytest.approx([3 * rate, rate], rel=1e-4)  # Adam's first step is as long as its rate
 
 
+def test_clipping_holds_branch_lengths_back_and_leaves_topologies_alone():
+    ends = []
+    for clipping in (1e-6, float("inf")):
+        model, target = example("edge")
+        training = Training(model, target, dataclasses.replace(PLAIN, clipping=clipping), seed=1)
+        training.step()
+        before = [parameter.detach().clone() for parameter in model.branches.parameters()]
+        training.gradients(2, 0.3)
+        topology_gradient = model.network.logits.grad.clone()
+        training.step()
+        ends.append(([p.detach() - old for p, old in zip(model.branches.parameters(), before, strict=True)]))
+        ends.append(topology_gradient)
+    held, one, free, other = ends
+    assert torch.equal(one, other)  # the first step was the same
+    assert sum((a - b).abs().sum() for a, b in zip(held, free, strict=True)) > 0
+
+
 def test_training_reports_as_often_as_asked_and_raises_the_bound():
     model, target = example("split")
     training = Training(model, target, TrainingConfig(steps=403), seed=1)

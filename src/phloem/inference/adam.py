@@ -1,5 +1,6 @@
 """Adam for a few small tensors: one kernel call for all, where torch's optimisers spend their time between calls."""
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -15,10 +16,15 @@ DECAY, SQUARE_DECAY, EPSILON = 0.9, 0.999, 1e-8
 class Adam:
     """Adam (Kingma & Ba 2015) with its usual decay rates; each step says its learning rate.
 
-    Parameters are of one type, are updated in place and must keep their memory for as long as the optimiser lives.
+    clipping: a gradient whose norm is more than so many times the usual one, as the second moments know it, is scaled
+    down to that. A gradient that is no number moves nothing. Parameters are of one type, are updated in place and must
+    keep their memory for as long as the optimiser lives.
     """
 
-    def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
+    def __init__(self, parameters: Iterable[nn.Parameter], *, clipping: float = math.inf) -> None:
+        if not clipping > 0:
+            raise BadArgument(f"Adam: clipping {clipping:g}. Give a number above 0.")
+        self._clipping = clipping
         self._parameters = list(parameters)
         if len(set(map(id, self._parameters))) != len(self._parameters):
             raise BadArgument("Adam: give every parameter once.")
@@ -62,6 +68,7 @@ class Adam:
             DECAY,
             SQUARE_DECAY,
             EPSILON,
+            self._clipping,
         )
         for parameter in moved:
             torch.autograd.graph.increment_version(parameter)  # so that torch sees that it has changed

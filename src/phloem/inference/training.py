@@ -38,7 +38,7 @@ class Training:
         self._stream = RandomStream(seed, "training")
         self._estimator = ESTIMATORS[config.estimator]
         self._topology_adam = Adam(model.network.parameters())
-        self._branch_adam = Adam(model.branches.parameters())
+        self._branch_adam = Adam(model.branches.parameters(), clipping=config.clipping)
 
     def step(self) -> StepInfo:
         """Draw particles, estimate the bound's gradient, and move the parameters along it."""

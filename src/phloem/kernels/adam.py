@@ -2,9 +2,43 @@
 
 import math
 
+import numpy as np
+
 from phloem.kernels.arrays import LongArray, RealArray
 from phloem.kernels.jit import vector_kernel, wide_vectors
 from phloem.kernels.pointers import at, from_address
+
+LANES = 16  # partial sums side by side, so that a sum is vector code and still has one order
+
+
+@vector_kernel
+def _shrinkage(addresses, starts, step_counts, mean, square, square_decay, clipping):
+    """What to multiply the gradient by: 1 where it is of its usual size or there is no usual size yet."""
+    wide_vectors()
+    slopes, spreads = np.empty(LANES, mean.dtype), np.empty(LANES, mean.dtype)
+    total, usual = 0.0, 0.0
+    for number in range(len(addresses)):
+        if addresses[number, 1] == 0:
+            continue
+        source, second = from_address(mean, addresses[number, 1]), at(square, starts[number])
+        slopes[:] = 0
+        spreads[:] = 0
+        count = starts[number + 1] - starts[number]
+        for first in range(0, count - LANES + 1, LANES):
+            for lane in range(LANES):
+                slopes[lane] += source[first + lane] * source[first + lane]
+                spreads[lane] += second[first + lane]
+        for place in range(count - count % LANES, count):
+            slopes[0] += source[place] * source[place]
+            spreads[0] += second[place]
+        total += np.float64(slopes.sum())
+        if step_counts[number] > 0:
+            usual += np.float64(spreads.sum()) / (1 - square_decay ** step_counts[number])
+    if not total < math.inf:
+        return 0.0
+    if usual == 0.0 or total <= clipping * clipping * usual:
+        return 1.0
+    return clipping * math.sqrt(usual / total)
 
 
 @vector_kernel
@@ -18,8 +52,12 @@ def adam_update(
     decay: float,
     square_decay: float,
     epsilon: float,
+    clipping: float,
 ) -> None:
     """parameter -= rate · m̂ / (√v̂ + ε), with the moments' decay.
+
+    A gradient whose norm, over all parameters, is more than `clipping` times what the second moments expect is scaled
+    down to that; one that is no number is left out.
 
     addresses (parameters, 2): where each parameter and its gradient lie in memory, of the moments' type; those without
     a gradient have 0 there and stay. starts (parameters + 1,): where each one's moments begin. step_counts: how
@@ -29,6 +67,9 @@ def adam_update(
     kind = mean.dtype.type
     keep, add, keep_square, add_square = kind(decay), kind(1 - decay), kind(square_decay), kind(1 - square_decay)
     small = kind(epsilon)
+    shrink = kind(_shrinkage(addresses, starts, step_counts, mean, square, square_decay, clipping))
+    if shrink == 0:
+        return
     for number in range(len(addresses)):
         if addresses[number, 1] == 0:
             continue
@@ -38,7 +79,7 @@ def adam_update(
         target, source = from_address(mean, addresses[number, 0]), from_address(mean, addresses[number, 1])
         first, second = at(mean, starts[number]), at(square, starts[number])
         for place in range(starts[number + 1] - starts[number]):
-            slope = source[place]
+            slope = shrink * source[place]
             moment = keep * first[place] + add * slope
             spread = keep_square * second[place] + add_square * slope * slope
             first[place] = moment

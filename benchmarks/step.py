@@ -1,0 +1,154 @@
+"""How long is a training step, where does its time go, and how near is it to its bare matrix products?
+
+Needs PHLOEM_DATA. Steps are those at the beginning of training, where all ten topologies differ: later ones are shorter.
+"""
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from features import products
+from phloem.config import EvaluationConfig, InferConfig, TrainingConfig
+from phloem.data.patterns import compress
+from phloem.data.reading import read_alignment
+from phloem.inference.adam import Adam
+from phloem.inference.estimators import doubly_reparameterized, vimco
+from phloem.inference.evaluation import draw_log_weights
+from phloem.inference.particles import Particles
+from phloem.inference.training import Training
+from phloem.pipeline.infer import build_model, infer
+from phloem.pipeline.tree_files import read_samples
+from phloem.random_streams import RandomStream
+from phloem.target.likelihood import TreeLikelihood
+from phloem.target.posterior import TreePosterior
+from phloem.variational.collection import collect_support
+from phloem.variational.joint import JointModel
+from phloem.variational.support import SubsplitSupport
+from timing import Row, best_times, milliseconds, show
+
+PARTICLES = 10
+VARIANTS = ("split", "psp", "mlp", "gcn", "gin", "sage", "ggnn", "edge")
+STAGES = ("topologies", "features", "lengths", "likelihood", "estimator", "backward", "adam")
+EDGE_GOAL = 2.4  # times its products
+GOAL_SECONDS = {"edge": 6e-3, "split": 1.5e-3, "psp": 1.5e-3}
+EVALUATION_GOAL_SECONDS, START_GOAL_SECONDS, MEMORY_GOAL_MEGABYTES = 0.5, 10.0, 600
+
+
+def problem(name: str, data: Path) -> tuple[TreePosterior, SubsplitSupport]:
+    alignment = read_alignment(data / "alignments" / f"{name}.fasta")
+    samples = read_samples([data / "ufboot" / name], taxa=alignment.taxa)
+    return TreePosterior(TreeLikelihood(compress(alignment), threads=1)), collect_support(samples, credible=0.95)
+
+
+def stage_times(model: JointModel, target: TreePosterior, rounds: int) -> np.ndarray:
+    """Seconds of each stage, the best of some rounds: the step's own parts, called one by one."""
+    adams = Adam(model.network.parameters()), Adam(model.branches.parameters())
+    best = np.full(len(STAGES), np.inf)
+    for number in range(rounds):
+        marks = [time.perf_counter()]
+        stream = RandomStream(1, "benchmark", number)
+        topologies, log_q_topology, located = model.network.draw(PARTICLES, stream=stream.named("topology"))
+        marks.append(time.perf_counter())
+        distribution = model.branches(topologies, located)
+        marks.append(time.perf_counter())
+        lengths, log_q_branches = distribution.sample(stream=stream.named("lengths"), path_only=True)
+        marks.append(time.perf_counter())
+        log_joint = target.log_joint(topologies, lengths, 0.5)
+        marks.append(time.perf_counter())
+        particles = Particles(topologies, lengths, log_joint, log_q_topology, log_q_branches)
+        factors = doubly_reparameterized(vimco(particles.log_weights()))[1:]
+        marks.append(time.perf_counter())
+        for adam in adams:
+            adam.clear_gradients()
+        torch.autograd.backward(particles[2:], [torch.from_numpy(-factor) for factor in factors])
+        marks.append(time.perf_counter())
+        for adam in adams:
+            adam.step(1e-9)  # so small that the topologies stay as different as they are
+        marks.append(time.perf_counter())
+        best = np.minimum(best, np.diff(marks))
+    return best
+
+
+def benchmark(name: str, variants: tuple[str, ...], data: Path, rounds: int) -> None:
+    target, support = problem(name, data)
+    taxa = len(support.taxa)
+    table = Table(title=f"{name}: {taxa} taxa, {PARTICLES} particles, one core", title_justify="left", box=None)
+    for heading in ("", "ms a step", "goal", "products", "ratio", "goal", *STAGES):
+        table.add_column(heading, justify="right" if heading else "left")
+    for variant in variants:
+        model = build_model(support, InferConfig(branches=variant))
+        training = Training(model, target, TrainingConfig(steps=10**9, rate=1e-9), seed=1)
+        tasks = {"step": training.step}
+        if variant not in ("split", "psp"):
+            tasks["products"] = products(variant, taxa)
+        times = best_times(tasks, rounds)
+        stages = stage_times(model, target, 2 * rounds)
+        goal = GOAL_SECONDS.get(variant) if name == "DS1" else None
+        row = [variant, milliseconds(times["step"]), _verdict(times["step"], goal, "{:.1f}", 1000)]
+        if "products" in times:
+            ratio = times["step"] / times["products"]
+            bound = EDGE_GOAL if (name, variant) == ("DS1", "edge") else None
+            row += [milliseconds(times["products"]), f"{ratio:.2f}", _verdict(ratio, bound, "{:.1f}", 1)]
+        else:
+            row += ["", "", ""]
+        table.add_row(*row, *(f"{share:.0%}" for share in stages / stages.sum()))
+    Console(width=150, highlight=False).print(table, "")
+
+
+def _verdict(value: float, goal: float | None, form: str, factor: float) -> str:
+    return "" if goal is None else form.format(factor * goal) + (" met" if value <= goal else " MISSED")
+
+
+def benchmark_evaluation(data: Path, rounds: int) -> None:
+    """1,000 importance samples, and how long it takes until a run's first step is done."""
+    target, support = problem("DS1", data)
+    model = build_model(support, InferConfig())
+    stream = RandomStream(1, "benchmark")
+    seconds = best_times({"samples": lambda: draw_log_weights(model, target, 1000, stream=stream)}, rounds)["samples"]
+    command = [sys.executable, __file__, "--first-step", str(data)]
+    subprocess.run(command, check=True)  # compiles what is not compiled yet
+    start = time.perf_counter()
+    subprocess.run(command, check=True)
+    rows = [
+        Row("1,000 importance samples, untrained", seconds, EVALUATION_GOAL_SECONDS),
+        Row("start to first step, ten replicates", time.perf_counter() - start, START_GOAL_SECONDS),
+    ]
+    show("DS1, EDGE", rows)
+
+
+def first_step(data: Path) -> None:
+    """A run of one step and the least evaluation."""
+    from tempfile import TemporaryDirectory
+
+    config = InferConfig(training=TrainingConfig(steps=1), evaluation=EvaluationConfig(1, 1, 1, 1))
+    with TemporaryDirectory() as folder:
+        infer(data / "alignments" / "DS1.fasta", Path(folder), config, trees=[data / "ufboot" / "DS1"])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=300)
+    parser.add_argument("--first-step", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.first_step:
+        first_step(options.first_step)
+        sys.exit()
+    if "PHLOEM_DATA" not in os.environ:
+        sys.exit("PHLOEM_DATA is not set: it names the folder of benchmark data.")
+    folder = Path(os.environ["PHLOEM_DATA"])
+    torch.set_num_threads(1)
+    benchmark("DS1", VARIANTS, folder, options.rounds)
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"memory of this process by now: {megabytes:.0f} MB (goal {MEMORY_GOAL_MEGABYTES})\n")
+    benchmark("DS4", ("edge",), folder, options.rounds // 3)
+    benchmark("DS8", ("edge",), folder, options.rounds // 3)
+    benchmark_evaluation(folder, max(3, options.rounds // 50))
