@@ -1,6 +1,6 @@
 """How long is a training step, where does its time go, and how near is it to its bare matrix products?
 
-Needs PHLOEM_DATA. Steps are those at the beginning of training, where all ten topologies differ: later ones are shorter.
+Needs PHLOEM_DATA. These are first steps, where all ten topologies differ; later ones are faster.
 """
 
 import argparse
@@ -143,7 +143,8 @@ if __name__ == "__main__":
         first_step(options.first_step)
         sys.exit()
     if "PHLOEM_DATA" not in os.environ:
-        sys.exit("PHLOEM_DATA is not set: it names the folder of benchmark data.")
+        print("step.py: left out, as PHLOEM_DATA is not set: it names the folder of benchmark data.")
+        sys.exit()
     folder = Path(os.environ["PHLOEM_DATA"])
     torch.set_num_threads(1)
     benchmark("DS1", VARIANTS, folder, options.rounds)

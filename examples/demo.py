@@ -1,11 +1,13 @@
-"""What `make demo` shows: features and back, likelihoods, tree distributions, and a first posterior."""
+"""What `make demo` shows: features and back, likelihoods, tree distributions, and the posterior."""
+
+from tempfile import TemporaryDirectory
 
 import numpy as np
-import torch
 from rich.console import Console
 from rich.table import Table
 
 import phloem
+from phloem.cli.main import run
 from phloem.data.examples import find_trees
 
 
@@ -67,28 +69,12 @@ console.print(
     f"{len(set(new))} topologies that the bootstrap never met."
 )
 
-STEPS, WARM_UP = 400, 200
-posterior = phloem.TreePosterior(likelihood)
-network = phloem.SubsplitNetwork(phloem.collect_support([sample.with_taxa(alignment.taxa)]))
-torch.manual_seed(1)
-branches = phloem.GraphModel(taxa, "edge")
-optimizer = torch.optim.Adam([*branches.parameters(), network.logits], lr=0.003)
-console.print("\n[bold]6. Learn[/]    The posterior of trees and branch lengths, with learned features of the trees:")
-bounds = []
-for step in range(STEPS):
-    draw = network.draw(10, stream=phloem.RandomStream(1, "demo topologies", step))
-    lengths = branches(draw.topologies).sample(stream=phloem.RandomStream(1, "demo lengths", step))
-    log_joint = posterior.log_joint(draw.topologies, lengths.lengths, min(1.0, (step + 1) / WARM_UP))
-    bound = log_joint - lengths.log_prob - draw.log_prob.detach()
-    score = (bound.detach() - bound.detach().mean()) * draw.log_prob
-    optimizer.zero_grad()
-    (-(bound + score).mean()).backward()
-    optimizer.step()
-    bounds.append(bound.mean().item())
-    if step >= WARM_UP and (step + 1) % 50 == 0:
-        console.print(f"   step {step + 1}: lower bound of the log marginal likelihood {np.mean(bounds[-50:]):.1f}")
+console.print("\n[bold]6. Infer[/]    The posterior of trees and branch lengths, with learned features of the trees:\n")
+with TemporaryDirectory() as folder:
+    run(["infer", "primates", "--preset", "quick", "--out", folder])
 
-console.print("\nThe same with commands:  phloem embed primates --out primates.npz")
+console.print("\nThe same with commands:  phloem infer primates --preset quick --out primates-run")
+console.print("                         phloem embed primates --out primates.npz")
 console.print("                         phloem recover primates.npz")
 console.print("                         phloem likelihood primates primates --optimize")
 console.print("                         phloem sbn fit primates --out primates.sbn.npz")
