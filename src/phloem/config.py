@@ -114,8 +114,8 @@ class TrainingConfig:
     particles: trees a step. estimator: of the gradient for topologies. doubly_reparameterized: less noise in that for
     branch lengths, with the same expectation. ramp: the share of the steps over which the likelihood is tempered, its
     exponent rising from `first_inverse_temperature` to 1. rate: the first learning rate of branch lengths; that of
-    topologies is `topology_rate_factor` times it. clipping: a gradient for branch lengths of more than so many times its
-    usual norm is scaled down to that. decay: `cosine` takes both rates down to 0; `stairs` multiplies them by
+    topologies is `topology_rate_factor` times it. clipping: a gradient for branch lengths of more than so many times
+    its usual norm is scaled down to that. decay: `cosine` takes both rates down to 0; `stairs` multiplies them by
     `stair_factor` at the end of each of `stairs` equal parts. So a schedule stretches with the number of steps.
     """
 

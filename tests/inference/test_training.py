@@ -123,7 +123,7 @@ def test_clipping_holds_branch_lengths_back_and_leaves_topologies_alone():
         training.gradients(2, 0.3)
         topology_gradient = model.network.logits.grad.clone()
         training.step()
-        ends.append(([p.detach() - old for p, old in zip(model.branches.parameters(), before, strict=True)]))
+        ends.append([p.detach() - old for p, old in zip(model.branches.parameters(), before, strict=True)])
         ends.append(topology_gradient)
     held, one, free, other = ends
     assert torch.equal(one, other)  # the first step was the same
