@@ -84,3 +84,16 @@ def test_files_that_hold_other_things_are_refused(tmp_path):
     path.write_bytes(path.read_bytes()[:-7])
     with pytest.raises(FileProblem, match="holds no parameters"):
         read_parameters(model, path)
+
+
+def test_many_draws_are_made_a_few_at_a_time(monkeypatch):
+    model, target = example("edge")
+    whole = draw_log_weights(model, target, 23, stream=STREAM.at(2, 5))
+    monkeypatch.setattr(evaluation, "CHUNK_NODES", 40)  # four trees of ten nodes
+    sizes = []
+    draw = evaluation.draw_particles
+    monkeypatch.setattr(
+        evaluation, "draw_particles", lambda *parts, **options: sizes.append(parts[2]) or draw(*parts, **options)
+    )
+    np.testing.assert_allclose(draw_log_weights(model, target, 23, stream=STREAM.at(2, 5)), whole, rtol=1e-12)
+    assert sizes == [4, 4, 4, 4, 4, 3]

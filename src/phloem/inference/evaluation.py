@@ -14,6 +14,8 @@ from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
 from phloem.variational.joint import JointModel
 
+CHUNK_NODES = 50_000  # of trees drawn at a time: 1,000 trees of 26 taxa, and never much memory
+
 
 class Estimated(NamedTuple):
     """Mean and standard deviation over repeats; one repeat has no deviation."""
@@ -31,9 +33,15 @@ class Evaluation(NamedTuple):
 
 
 def draw_log_weights(model: JointModel, target: TreePosterior, count: int, *, stream: RandomStream) -> FloatArray:
-    """Log weights of independent draws, (count,)."""
+    """Log weights of independent draws, (count,); the i-th has the numbers of the stream's i-th particle from its own."""
+    chunk = max(1, CHUNK_NODES // (2 * len(model.network.support.taxa) - 2))
+    log_weights = np.empty(count)
     with torch.no_grad():
-        return draw_particles(model, target, count, stream=stream).log_weights()
+        for first in range(0, count, chunk):
+            drawn = min(chunk, count - first)
+            particles = draw_particles(model, target, drawn, stream=stream.at(stream.step, stream.particle + first))
+            log_weights[first : first + drawn] = particles.log_weights()
+    return log_weights
 
 
 def evaluate(
