@@ -33,7 +33,7 @@ class Evaluation(NamedTuple):
 
 
 def draw_log_weights(model: JointModel, target: TreePosterior, count: int, *, stream: RandomStream) -> FloatArray:
-    """Log weights of independent draws, (count,); the i-th has the numbers of the stream's i-th particle from its own."""
+    """Log weights of independent draws, (count,), each with the random numbers of its own particle."""
     chunk = max(1, CHUNK_NODES // (2 * len(model.network.support.taxa) - 2))
     log_weights = np.empty(count)
     with torch.no_grad():
