@@ -164,7 +164,7 @@ PRESETS: Final = {
         decay="stairs",
     ),
     "standard": TrainingConfig(),
-    "quick": TrainingConfig(steps=8_000),
+    "quick": TrainingConfig(steps=8_000, topology_rate_factor=10.0),
 }
 
 
