@@ -66,8 +66,11 @@ def test_combinations_that_make_no_sense(settings, what):
     ("settings", "what"),
     [
         ({"steps": 0}, "--steps 0"),
-        ({"particles": 1}, "vimco needs at least 2"),
-        ({"particles": 0, "estimator": "rws"}, "rws needs at least 1"),
+        ({"steps": 2.5}, "--steps 2.5: give a whole number"),
+        ({"steps": True}, "--steps True"),
+        ({"particles": 1}, "vimco takes 2 to 10,000"),
+        ({"particles": 10_001}, "vimco takes 2 to 10,000"),
+        ({"particles": 0, "estimator": "rws"}, "--particles 0"),
         ({"estimator": "adam"}, "choose one of vimco, rws"),
         ({"decay": "linear"}, "choose one of cosine, stairs"),
         ({"ramp": 1.5}, "ramp 1.5"),
@@ -104,12 +107,26 @@ def test_inferences_that_make_no_sense_are_refused(settings, what):
 
 @pytest.mark.parametrize("name", ["samples", "repeats", "reports", "report_samples"])
 def test_evaluations_of_nothing_are_refused(name):
-    with pytest.raises(ConfigError, match=f"{name} 0: at least 1"):
+    with pytest.raises(ConfigError, match=f"{name} 0: give a whole number, 1 or more"):
         EvaluationConfig(**{name: 0})
 
 
 def test_presets_and_changes_to_them():
     assert preset("standard") == TrainingConfig()
+    assert preset("paper") == TrainingConfig(
+        steps=400_000,
+        doubly_reparameterized=False,
+        ramp=0.25,
+        rate=0.001,
+        topology_rate_factor=1.0,
+        clipping=float("inf"),
+        decay="stairs",
+    )
+    assert preset("quick") == TrainingConfig(steps=8000, topology_rate_factor=10.0)
+    standard = TrainingConfig()
+    assert (standard.steps, standard.particles, standard.estimator) == (40_000, 10, "vimco")
+    assert (standard.ramp, standard.rate, standard.topology_rate_factor) == (0.75, 0.003, 3.0)
+    assert (standard.clipping, standard.doubly_reparameterized, standard.decay) == (3.0, True, "cosine")
     assert preset("paper", steps=None) == PRESETS["paper"]
     assert preset("paper", steps=7).steps == 7
     assert preset("paper", steps=7).decay == "stairs"

@@ -101,10 +101,16 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
         raise ConfigError(f"{name} {quoted(value)}: choose one of {', '.join(choices)}.")
 
 
+def _check_count(name: str, value: int, least: int = 1) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigError(f"{name} {value}: give a whole number, {least} or more.")
+
+
 # Names of what `variational` and `inference` have; a test holds the lists together.
 BRANCH_MODELS: Final = ("split", "psp", "mlp", "gcn", "gin", "gin-text", "sage", "ggnn", "edge", "edge-text")
 ESTIMATORS: Final = ("vimco", "rws")
 DECAYS: Final = ("cosine", "stairs")
+MOST_PARTICLES: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +141,11 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         _check_choice("--estimator", self.estimator, ESTIMATORS)
         _check_choice("decay", self.decay, DECAYS)
+        for name, count in (("--steps", self.steps), ("--particles", self.particles), ("stairs", self.stairs)):
+            _check_count(name, count)
         fewest = 2 if self.estimator == "vimco" else 1
-        if self.particles < fewest:
-            raise ConfigError(f"--particles {self.particles}: {self.estimator} needs at least {fewest}.")
-        for name, least in (("--steps", self.steps), ("stairs", self.stairs)):
-            if least < 1:
-                raise ConfigError(f"{name} {least}: at least 1 is needed.")
+        if not fewest <= self.particles <= MOST_PARTICLES:
+            raise ConfigError(f"--particles {self.particles}: {self.estimator} takes {fewest} to {MOST_PARTICLES:,}.")
         for name, share in (("ramp", self.ramp), ("first_inverse_temperature", self.first_inverse_temperature)):
             if not 0 <= share <= 1:
                 raise ConfigError(f"{name} {share:g}: give a number from 0 to 1.")
@@ -188,8 +193,7 @@ class EvaluationConfig:
 
     def __post_init__(self) -> None:
         for name in ("samples", "repeats", "reports", "report_samples"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} {getattr(self, name)}: at least 1 is needed.")
+            _check_count(name, getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,10 +215,9 @@ class InferConfig:
 
     def __post_init__(self) -> None:
         _check_choice("--branches", self.branches, BRANCH_MODELS)
-        if self.seed < 0:
-            raise ConfigError(f"--seed {self.seed}: it must not be negative.")
-        if self.depth < 0 or self.width < 1:
-            raise ConfigError(f"depth {self.depth}, width {self.width}: at least 0 and 1 are needed.")
+        _check_count("--seed", self.seed, least=0)
+        _check_count("depth", self.depth, least=0)
+        _check_count("width", self.width)
         if not 0 < self.credible <= 1:
             raise ConfigError(f"credible {self.credible:g}: give a share above 0, up to 1.")
         if not 0 < self.prior_rate < math.inf:

@@ -37,6 +37,10 @@ class ProgramProblem(PhloemError):
     """An external program that is missing, or that did not do its work."""
 
 
+class TrainingFailed(PhloemError):
+    """A training that can no longer get anywhere."""
+
+
 class ConfigError(PhloemError):
     """A setting, or a combination of settings, that makes no sense."""
 

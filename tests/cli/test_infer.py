@@ -10,8 +10,9 @@ import pytest
 from cli.test_commands import complaint, in_empty_directory  # noqa: F401
 from fake_iqtree import FakeIqtree
 from phloem.cli.main import run
-from phloem.config import InferConfig, preset
+from phloem.config import EvaluationConfig, InferConfig, preset
 from phloem.inference.training import Report
+from phloem.pipeline.infer import infer
 from phloem.variational.support_file import read_support
 
 SHORT = ["--steps", "200", "--seed", "3"]
@@ -60,7 +61,10 @@ def test_the_same_seed_gives_the_same_files_and_json_is_the_summary(finished, ca
         assert (finished / name).read_bytes() == Path("again", name).read_bytes()
     before = json.loads((finished / "summary.json").read_text())
     assert {**before, "seconds": 0} == {**summary, "seconds": 0}
-    assert captured.err.count("\n") == 10  # a line a tenth, as stderr is no terminal
+    lines = captured.err.splitlines()  # a line a tenth, as stderr is no terminal
+    assert lines[0] == "support …"
+    assert lines[-1] == "evaluation …"
+    assert len(lines) == 12
     assert "step 200   temperature 1   ELBO -" in captured.err
 
 
@@ -113,19 +117,75 @@ def test_without_trees_iqtree_makes_them_and_with_trees_they_are_used(tmp_path, 
     assert json.loads(capsys.readouterr().out)["support"]["topologies"] == 2
 
 
+def test_a_stopped_run_keeps_its_bootstrap_trees_for_the_next(tmp_path, monkeypatch):
+    fake = FakeIqtree(tmp_path, monkeypatch)
+    Path("dna.fasta").write_text(">A\nACGTACGTAA\n>B\nACGAACGTAT\n>C\nACTTACTTAA\n>D\nACTAACTTGA\n")
+    with monkeypatch.context() as stopped:
+        stopped.setattr("phloem.pipeline.infer.train", interrupt)
+        assert run(["infer", "dna.fasta", "--out", "out"]) == 130
+    assert {path.name for path in Path("out").iterdir()} == {"bootstrap"}
+    assert run(["infer", "dna.fasta", "--out", "out", "--steps", "5"]) == 0
+    assert len(fake.calls) == 10
+
+
+def interrupt(*_arguments, **_options):
+    raise KeyboardInterrupt
+
+
+def test_a_trained_model_is_kept_when_its_evaluation_is_stopped(monkeypatch, capsys):
+    monkeypatch.setattr("phloem.pipeline.infer.evaluate", interrupt)
+    assert run(["infer", "primates", "--out", "out", "--steps", "5", "--branches", "split"]) == 130
+    assert {path.name for path in Path("out").iterdir()} == FILES - {"summary.json"}
+
+
+def test_a_file_named_like_the_example_does_not_get_its_trees(tmp_path, monkeypatch):
+    fake = FakeIqtree(tmp_path, monkeypatch)
+    Path("primates").write_text(">A\nACGTACGTAA\n>B\nACGAACGTAT\n>C\nACTTACTTAA\n>D\nACTAACTTGA\n")
+    assert run(["infer", "primates", "--out", "out", "--steps", "5"]) == 0
+    assert len(fake.calls) == 10
+
+
+def test_an_odd_directory_is_shown_as_it_is(capsys):
+    assert run(["infer", "primates", "--out", "run[/x] [bold]", "--steps", "5", "--branches", "split"]) == 0
+    assert capsys.readouterr().out.endswith(": run[/x] [bold]\n")
+
+
+def test_every_setting_of_the_config_reaches_the_result():
+    def result(number, threads=1, **settings):
+        training, evaluation = preset("quick", steps=2), EvaluationConfig(2, 2, 1, 2)
+        config = InferConfig(**{"branches": "gcn", "training": training, "evaluation": evaluation, **settings})
+        return infer("primates", Path(f"run{number}"), config, threads=threads)
+
+    first = result(0)
+    weights = first.model.branches.state_dict()
+    assert (
+        result(1, seed=2).model.branches.state_dict()["readout.first.weight"].ne(weights["readout.first.weight"]).any()
+    )
+    assert len(result(2, depth=3).model.branches.features.convolutions) == 3
+    assert result(3, width=7).model.branches.features.width == 7
+    assert result(4, prior_rate=5.0).target.prior.rate == 5.0
+    assert result(5, credible=1.0).model.network.support.topology_count == 21
+    assert first.model.network.support.topology_count == 7
+    assert first.target.likelihood.threads == 1
+    assert result(6, threads=2).target.likelihood.threads == 2
+    assert result(7, evaluation=EvaluationConfig(2, 1, 2, 2)).evaluation.elbo.std is None
+
+
 BAD = {
     "preset": (["primates", "--out", "x", "--preset", "fast"], "--preset 'fast': choose one of paper, standard, quick"),
     "branches": (["primates", "--out", "x", "--branches", "gat"], "--branches 'gat': choose one of split, psp"),
     "estimator": (["primates", "--out", "x", "--estimator", "sgd"], "--estimator 'sgd': choose one of vimco, rws"),
-    "steps": (["primates", "--out", "x", "--steps", "0"], "--steps 0: at least 1"),
-    "particles": (["primates", "--out", "x", "--particles", "1"], "--particles 1: vimco needs at least 2"),
+    "steps": (["primates", "--out", "x", "--steps", "0"], "--steps 0: give a whole number"),
+    "particles": (["primates", "--out", "x", "--particles", "1"], "--particles 1: vimco takes 2 to 10,000"),
+    "three taxa": (["three.fasta", "--out", "x"], "3 taxa. A bootstrap needs at least 4"),
+    "nothing": (["missing.fasta", "--out", "x"], "taxa without any data"),
     "seed": (["primates", "--out", "x", "--seed", "-1"], "--seed -1"),
     "threads": (["primates", "--out", "x", "--threads", "0"], "--threads"),
     "alignment": (["none.fasta", "--out", "x"], "none.fasta: no such file"),
     "trees": (["primates", "--out", "x", "--trees", "none.nwk"], "none.nwk: no such file"),
     "taxa": (["primates", "--out", "x", "--trees", "other.nwk"], "other.nwk, tree 1, line 1, column 1: lacks"),
     "used": (["primates", "--out", "used"], "used: is not empty (it holds notes)"),
-    "file": (["primates", "--out", "plain"], "plain: cannot be written"),
+    "file": (["primates", "--out", "plain"], "plain: is not a directory"),
 }
 
 
@@ -133,6 +193,8 @@ BAD = {
 def test_bad_input_is_one_line_exit_code_2_and_nothing_left_behind(case, capsys):
     Path("other.nwk").write_text("((a,b),c,d);\n")
     Path("plain").write_text("")
+    Path("three.fasta").write_text(">A\nACGT\n>B\nACGA\n>C\nACTT\n")
+    Path("missing.fasta").write_text(">A\n----\n>B\n----\n>C\n----\n>D\n----\n")
     Path("used").mkdir()
     Path("used/notes").write_text("")
     arguments, expected = BAD[case]

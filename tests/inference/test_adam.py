@@ -129,3 +129,36 @@ def test_clipping_to_nothing_is_refused():
 def test_parameters_of_two_types_are_refused():
     with pytest.raises(BadArgument, match="an optimiser for each"):
         Adam([nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2).double())])
+
+
+def test_the_norm_is_that_of_all_parameters_together():
+    """Two parameters are clipped as one that holds both."""
+    torch.manual_seed(2)
+    gradients = torch.randn(6, 37, dtype=torch.float64) * torch.tensor([1.0, 1, 1, 30, 1, 5])[:, None]
+    whole = moved(gradients.tolist(), clipping=1.5)
+    parts = [nn.Parameter(torch.zeros(size, dtype=torch.float64)) for size in (20, 17)]
+    optimizer = Adam(parts, clipping=1.5)
+    for gradient in gradients:
+        for part, piece in zip(parts, gradient.split([20, 17]), strict=True):
+            part.grad = piece.clone()
+        assert optimizer.step(0.01)
+    torch.testing.assert_close(torch.cat([part.detach() for part in parts]), whole, rtol=1e-12, atol=0)
+
+
+def test_gradients_that_are_not_contiguous_count_as_they_read():
+    parameter, other = (nn.Parameter(torch.zeros(3, 4, dtype=torch.float64)) for _ in range(2))
+    gradient = torch.arange(12.0, dtype=torch.float64).reshape(4, 3).T
+    parameter.grad, other.grad = gradient, gradient.contiguous()
+    for one in (parameter, other):
+        Adam([one]).step(0.01)
+    assert not gradient.is_contiguous()
+    assert torch.equal(parameter, other)
+
+
+def test_a_step_says_whether_its_gradient_was_a_number():
+    parameter = nn.Parameter(torch.zeros(2))
+    optimizer = Adam([parameter])
+    parameter.grad = torch.tensor([1.0, float("nan")])
+    assert not optimizer.step(0.1)
+    parameter.grad = torch.tensor([1.0, 2.0])
+    assert optimizer.step(0.1)

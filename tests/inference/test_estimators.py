@@ -116,11 +116,19 @@ def test_bounds_of_many_groups_are_those_of_each():
     assert found[1, 2] == -np.inf
 
 
-def test_a_particle_of_weight_zero_pulls_at_nothing_but_its_own_topology():
-    """An impossible tree: its topology is pushed down, nothing becomes infinite or no number."""
-    estimate = vimco(np.array([-3.0, -np.inf, -2.0]))
-    assert estimate.log_joint[1] == 0
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize(
+    "log_weights", [[-3.0, -np.inf, -2.0], [-np.inf, -3.0, -np.inf], [-np.inf, -3.0], [-np.inf] * 3]
+)
+def test_impossible_trees_pull_at_no_branch_lengths_and_nothing_becomes_infinite(name, log_weights):
+    estimate = ESTIMATORS[name](np.array(log_weights))
+    assert (estimate.log_joint[np.isneginf(log_weights)] == 0).all()
     assert all(np.isfinite(factors).all() for factors in estimate[1:])
+    assert np.isfinite(estimate.lower_bound) == (np.max(log_weights) > -np.inf)
+
+
+def test_the_topology_of_an_impossible_tree_is_pushed_down():
+    assert vimco(np.array([-3.0, -np.inf, -2.0])).log_q_topology[1] < 0
 
 
 def test_too_few_particles_are_refused():

@@ -25,7 +25,8 @@ def test_three_estimates_a_repeat_from_the_same_draws(monkeypatch):
     """By hand: 3 repeats of 7 draws, in groups of 2 that leave one out."""
     rows = np.random.default_rng(1).normal(scale=3, size=(3, 7))
     monkeypatch.setattr(evaluation, "draw_log_weights", lambda *_, stream: rows[stream.step])
-    found = evaluate(None, None, EvaluationConfig(samples=7, repeats=3), particles=2, stream=STREAM)
+    model, target = example("split")
+    found = evaluate(model, target, EvaluationConfig(samples=7, repeats=3), particles=2, stream=STREAM)
     elbos = [row.mean() for row in rows]
     bounds = [np.mean([log_mean(row[start : start + 2]) for start in (0, 2, 4)]) for row in rows]
     marginals = [log_mean(row) for row in rows]
@@ -79,6 +80,12 @@ def test_files_that_hold_other_things_are_refused(tmp_path):
         read_parameters(model, path)
     path.write_bytes(b"nothing of the kind")
     with pytest.raises(FileProblem, match="holds no parameters"):
+        read_parameters(model, path)
+    with torch.no_grad():
+        other = example("edge")[0]
+        other.network.logits[0] = float("nan")
+    write_parameters(other, path)
+    with pytest.raises(FileProblem, match="no numbers"):
         read_parameters(model, path)
     write_parameters(model, path)
     path.write_bytes(path.read_bytes()[:-7])

@@ -13,7 +13,7 @@ from phloem.cli.tables import plain_console, plain_table
 from phloem.config import BRANCH_MODELS, ESTIMATORS, PRESETS, InferConfig, preset
 
 if TYPE_CHECKING:
-    from phloem.pipeline.infer import Inference, Progress
+    from phloem.pipeline.infer import Inference, Progress, Report
 
 DEFAULT = InferConfig()
 
@@ -68,7 +68,9 @@ def infer(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same posterior.")] = DEFAULT.seed,
-    threads: Annotated[int | None, typer.Option(min=1, help="Cores to use.", show_default="all")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Cores for the likelihood.", show_default="all physical ones")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON instead of a table.")] = False,
 ) -> None:
     """Infer the posterior over trees and branch lengths: bootstrap trees for the support, training, evaluation.
@@ -103,28 +105,31 @@ def _progress() -> "Iterator[Callable[[Progress], None]]":
         task = bars.add_task("reading", total=1.0, news="")
         phase = ""
         tenths = 0
+        before: Report | None = None
 
         def show(news: "Progress") -> None:
-            nonlocal phase, tenths
+            nonlocal phase, tenths, before
             if news.phase != phase:
                 phase = news.phase
                 bars.reset(task, description=phase)
-            text = describe(news) if phase == "training" else ""
+                if not console.is_interactive and phase != "training":
+                    console.print(f"{phase} …")
+            text = describe(news.report, before) if news.report else ""
+            before = news.report
             bars.update(task, completed=news.share, news=text)
-            if not console.is_interactive and phase == "training" and int(10 * news.share) > tenths:
+            if not console.is_interactive and news.report and int(10 * news.share) > tenths:
                 tenths = int(10 * news.share)
                 console.print(text)
 
         yield show
 
 
-def describe(news: "Progress") -> str:
-    """A report in a line."""
-    report = news.report
-    assert report is not None
+def describe(report: "Report", before: "Report | None") -> str:
+    """A report in a line, with the speed since the one before."""
+    step, seconds = (before.step, before.seconds) if before else (0, 0.0)
     return (
-        f"step {report.step:,}   temperature {1 / report.inverse_temperature:.3g}   "
-        f"ELBO {report.elbo:.2f}   {report.step / report.seconds:.0f} steps/s"
+        f"step {report.step:,}   temperature {1 / report.inverse_temperature:.3g}   ELBO {report.elbo:.2f}   "
+        f"{(report.step - step) / (report.seconds - seconds):.0f} steps/s"
     )
 
 

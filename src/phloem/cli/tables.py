@@ -21,4 +21,4 @@ def plain_console() -> "Console":
     """Prints what it is given: no colours for numbers, no line broken."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=True)
+    return Console(highlight=False, soft_wrap=True, markup=False)

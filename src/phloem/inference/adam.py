@@ -51,14 +51,13 @@ class Adam:
         for parameter in self._parameters:
             parameter.grad = None
 
-    def step(self, rate: float) -> None:
-        """Move every parameter that has a gradient."""
+    def step(self, rate: float) -> bool:
+        """Move every parameter that has a gradient; returns whether the gradient was a number."""
         gradients = [None if p.grad is None else p.grad.contiguous() for p in self._parameters]
-        moved = [p for p, gradient in zip(self._parameters, gradients, strict=True) if gradient is not None]
         if [parameter.data_ptr() for parameter in self._parameters] != self._addresses[:, 0].tolist():
             raise BadArgument("Adam: a parameter has other memory than before. Make the optimiser after moving it.")
         self._addresses[:, 1] = [0 if gradient is None else gradient.data_ptr() for gradient in gradients]
-        adam_update(
+        moved: bool = adam_update(
             self._addresses,
             self._starts,
             self._step_counts,
@@ -70,5 +69,6 @@ class Adam:
             EPSILON,
             self._clipping,
         )
-        for parameter in moved:
+        for parameter in self._parameters:
             torch.autograd.graph.increment_version(parameter)  # so that torch sees that it has changed
+        return moved

@@ -46,7 +46,9 @@ def vimco(log_weights: FloatArray) -> Estimate:
     mean of the others' weights in its place, which does not depend on it.
     """
     bound, shares = _bound_and_shares(log_weights, fewest=2)
-    signal = bound - leave_one_out_bounds(log_weights)
+    baselines = leave_one_out_bounds(log_weights)
+    signal = np.zeros_like(baselines)  # a particle beside none but impossible ones has nothing to be compared with
+    np.subtract(bound, baselines, out=signal, where=baselines > -math.inf)
     return Estimate(bound, shares, signal - shares, -shares)
 
 
@@ -81,4 +83,6 @@ def _bound_and_shares(log_weights: FloatArray, fewest: int) -> tuple[float, Floa
             f"estimator: log weights of shape {log_weights.shape}, where at least {fewest} particles are needed."
         )
     bound = log_mean_exp(log_weights)
+    if bound == -math.inf:  # no particle is possible, and none is better than another
+        return bound, np.zeros_like(log_weights)
     return bound, np.exp(log_weights - bound) / len(log_weights)

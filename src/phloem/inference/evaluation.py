@@ -8,7 +8,7 @@ import torch
 
 from phloem.config import EvaluationConfig
 from phloem.inference.estimators import lower_bound
-from phloem.inference.particles import draw_particles
+from phloem.inference.particles import check_same_taxa, draw_particles
 from phloem.kernels.arrays import FloatArray
 from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
@@ -54,6 +54,7 @@ def evaluate(
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Each repeat draws `samples` trees and makes all three estimates of them: of each, of `particles`, of all."""
+    check_same_taxa(model, target)
     rows = np.empty((config.repeats, config.samples))
     for repeat in range(config.repeats):
         rows[repeat] = draw_log_weights(model, target, config.samples, stream=stream.at(repeat))

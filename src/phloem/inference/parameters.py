@@ -26,4 +26,6 @@ def read_parameters(model: JointModel, path: Path) -> None:
     wanted = model.state_dict()
     if {name: (t.shape, t.dtype) for name, t in found.items()} != {n: (t.shape, t.dtype) for n, t in wanted.items()}:
         raise FileProblem(f"{path}: holds the parameters of another model. Use the run's own support and settings.")
+    if not all(tensor.isfinite().all() for tensor in found.values()):
+        raise FileProblem(f"{path}: some parameters are no numbers. The file is damaged: use another copy.")
     model.load_state_dict(found)

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from phloem.errors import TaxonMismatch
 from phloem.kernels.arrays import FloatArray
 from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
@@ -25,6 +26,14 @@ class Particles(NamedTuple):
         log_joint, *log_q = (part.detach().numpy() for part in self[2:])
         weights: FloatArray = log_joint - log_q[0] - log_q[1]
         return weights
+
+
+def check_same_taxa(model: JointModel, target: TreePosterior) -> None:
+    """Raise unless model and target speak of the same taxa in the same order."""
+    if model.network.support.taxa != target.likelihood.patterns.taxa:
+        raise TaxonMismatch(
+            "the support's taxa are not the alignment's, or not in its order. Read the trees with taxa=alignment.taxa."
+        )
 
 
 def draw_particles(

@@ -53,11 +53,11 @@ def adam_update(
     square_decay: float,
     epsilon: float,
     clipping: float,
-) -> None:
+) -> bool:
     """parameter -= rate · m̂ / (√v̂ + ε), with the moments' decay.
 
     A gradient whose norm, over all parameters, is more than `clipping` times what the second moments expect is scaled
-    down to that; one that is no number is left out.
+    down to that; one that is no number is left out, which returns False.
 
     addresses (parameters, 2): where each parameter and its gradient lie in memory, of the moments' type; those without
     a gradient have 0 there and stay. starts (parameters + 1,): where each one's moments begin. step_counts: how
@@ -69,7 +69,7 @@ def adam_update(
     small = kind(epsilon)
     shrink = kind(_shrinkage(addresses, starts, step_counts, mean, square, square_decay, clipping))
     if shrink == 0:
-        return
+        return False
     for number in range(len(addresses)):
         if addresses[number, 1] == 0:
             continue
@@ -85,3 +85,4 @@ def adam_update(
             first[place] = moment
             second[place] = spread
             target[place] -= scale * moment / (root * math.sqrt(spread) + small)
+    return True

@@ -11,6 +11,7 @@ import numpy as np
 from phloem.kernels.arrays import FloatArray, RealArray
 from phloem.kernels.jit import kernel
 
+LARGEST_LOG_LENGTH = 690.0  # a network that has gone astray gives absurd lengths, but no infinite ones
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -25,7 +26,7 @@ def sample_lognormal(
         for branch in range(branches):
             log_scale, deviation = np.float64(numbers[tree, branch, 1]), noise[tree, branch]
             log_length = numbers[tree, branch, 0] + offset + math.exp(log_scale) * deviation
-            lengths[tree, branch] = math.exp(log_length)
+            lengths[tree, branch] = math.exp(min(log_length, LARGEST_LOG_LENGTH))
             total -= log_length + log_scale + 0.5 * deviation * deviation + HALF_LOG_TWO_PI
         log_densities[tree] = total
 

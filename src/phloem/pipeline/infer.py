@@ -15,11 +15,13 @@ from phloem.data.examples import EXAMPLES
 from phloem.data.patterns import compress
 from phloem.data.reading import read_alignment
 from phloem.inference.evaluation import Evaluation, evaluate
-from phloem.inference.training import Report, Training, train
+from phloem.inference.training import Report as Report
+from phloem.inference.training import Training, train
 from phloem.pipeline.run_directory import RunDirectory
 from phloem.pipeline.tree_files import read_samples
 from phloem.random_streams import RandomStream
 from phloem.search.bootstrap import BootstrapProgress, bootstrap
+from phloem.search.iqtree import check_alignment, find_iqtree
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
 from phloem.target.prior import TreePrior
@@ -70,6 +72,9 @@ def infer(
     threads = threads or physical_cores()
     alignment = read_alignment(source)
     samples = _given_samples(source, alignment, trees)
+    if not samples:  # better before a directory is made than after
+        check_alignment(alignment)
+        find_iqtree()
     run = RunDirectory(out)
     samples = samples or _bootstrap_samples(alignment, run, config, threads, progress)
     progress(Progress("support", 0.0))
@@ -83,6 +88,9 @@ def infer(
             config.evaluation,
             progress=lambda report: progress(Progress("training", report.step / config.training.steps, report)),
         )
+        run.write_config(config)
+        run.write_model(model)
+        run.write_history(history)
         evaluation = evaluate(
             model,
             target,
@@ -92,9 +100,6 @@ def infer(
             progress=lambda repeat: progress(Progress("evaluation", repeat / config.evaluation.repeats)),
         )
     result = Inference(alignment, target, model, history, evaluation, time.monotonic() - start)
-    run.write_config(config)
-    run.write_model(model)
-    run.write_history(history)
     run.write_summary(summarize(result, config))
     return result
 
@@ -112,7 +117,7 @@ def single_threaded_products() -> Iterator[None]:
 
 def build_model(support: SubsplitSupport, config: InferConfig) -> JointModel:
     """An untrained model; its first weights depend on the seed alone."""
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(RandomStream(config.seed, "weights").key()[0]))
         branches = build_branch_model(config.branches, support, depth=config.depth, width=config.width)
     return JointModel(SubsplitNetwork(support), branches)

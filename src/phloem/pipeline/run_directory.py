@@ -26,6 +26,8 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        if path.exists() and not path.is_dir():
+            raise FileProblem(f"{path}: is not a directory. Name a new or an empty one for --out.")
         try:
             path.mkdir(parents=True, exist_ok=True)
             inside = sorted(entry.name for entry in path.iterdir())

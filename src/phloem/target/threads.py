@@ -21,14 +21,11 @@ def physical_cores() -> int:
     """Cores that this process may use, once each where a core runs two threads: arithmetic gains nothing from those."""
     if not hasattr(os, "sched_getaffinity"):
         return available_threads()
-    cores = set()
-    for thread in os.sched_getaffinity(0):
-        topology = Path(f"/sys/devices/system/cpu/cpu{thread}/topology")
-        try:
-            cores.add((topology / "physical_package_id").read_text() + (topology / "core_id").read_text())
-        except OSError:  # no such file system: every thread counts
-            return available_threads()
-    return len(cores)
+    siblings = [Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/core_cpus_list") for cpu in os.sched_getaffinity(0)]
+    try:
+        return len({path.read_text() for path in siblings})
+    except OSError:  # no such file: every thread counts
+        return available_threads()
 
 
 @cache
