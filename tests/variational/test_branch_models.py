@@ -237,10 +237,12 @@ def test_lengths_that_are_not_positive_are_impossible():
         Lognormal(numbers).log_prob(lengths[:2])
 
 
-def test_infinite_samples_have_no_gradient_that_is_not_a_number():
+@pytest.mark.parametrize("path_only", [False, True])
+def test_absurd_samples_are_finite_and_so_are_their_gradients(path_only):
     numbers = torch.full((2, 9, 2), 8.0, dtype=torch.float64, requires_grad=True)
-    sample = Lognormal(numbers).sample(stream=RandomStream(1, "lengths"))
-    assert torch.isinf(sample.lengths).any()
+    sample = Lognormal(numbers).sample(stream=RandomStream(1, "lengths"), path_only=path_only)
+    assert (sample.lengths > 1e299).any()
+    assert torch.isfinite(sample.lengths).all()
     sample.log_prob.sum().backward()
     assert torch.isfinite(numbers.grad).all()
 

@@ -52,8 +52,7 @@ def sample_lognormal_backward(
             by_log_length = -density_gradient[tree]
             if path_only:  # the density of a length further out is lower: it no longer moves with its numbers
                 by_log_length *= 1.0 + noise[tree, branch] / scale
-            if length_gradient[tree, branch] != 0.0:  # lengths may be infinite
-                by_log_length += length_gradient[tree, branch] * lengths[tree, branch]
+            by_log_length += length_gradient[tree, branch] * lengths[tree, branch]
             by_log_scale = by_log_length * scale * noise[tree, branch]
             if not path_only:
                 by_log_scale -= density_gradient[tree]
