@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from phloem.search.programs import IQTREE
+from phloem.search.programs import IQTREE, MRBAYES, Program
 
 # Kernels compile inside the first example, so no example has a deadline; CI draws the same examples each time.
 settings.register_profile("phloem", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -29,8 +29,17 @@ def real_data() -> Path:
 
 @pytest.fixture(scope="session")
 def iqtree() -> str:
-    """The IQ-TREE program: CI must have it, others may do without."""
-    found = IQTREE.find()
+    return path_of(IQTREE)
+
+
+@pytest.fixture(scope="session")
+def mrbayes() -> str:
+    return path_of(MRBAYES)
+
+
+def path_of(program: Program) -> str:
+    """An external program: CI must have it, others may do without."""
+    found = program.find()
     if found is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("IQ-TREE is not installed")
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{program.title} is not installed")
     return found.path

@@ -1,6 +1,5 @@
 """Trained posteriors against the truth: exact ones of a few taxa, and MrBayes."""
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from phloem.inference.particles import Particles, draw_particles
 from phloem.inference.training import Training
 from phloem.pipeline.infer import build_model
 from phloem.random_streams import RandomStream
-from phloem.search.programs import MRBAYES
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
 from phloem.trees.generation import all_topologies
@@ -88,15 +86,6 @@ def test_the_importance_corrected_posterior_is_the_exact_one(taxa, branches, est
     assert found.log_marginal_likelihood.mean == pytest.approx(
         log_marginal_likelihood, abs=4 * (error + own_error) + 0.01
     )
-
-
-@pytest.fixture(scope="session")
-def mrbayes() -> str:
-    """The MrBayes program: CI must have it, others may do without."""
-    found = MRBAYES.find()
-    if found is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("MrBayes is not installed")
-    return found.path
 
 
 def run_mrbayes(program: str, folder: Path, generations: int) -> TreeSample:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from phloem.cli.options import ALIGNMENT_HELP
 from phloem.config import BootstrapConfig
 
 if TYPE_CHECKING:
@@ -27,10 +28,7 @@ phloem bootstrap dna.fasta --out trees --threads 4 --timeout 3600 --json
 def bootstrap(
     alignment: Annotated[
         str,
-        typer.Argument(
-            metavar="ALIGNMENT",
-            help="FASTA, PHYLIP, NEXUS, Stockholm or Clustal, plain or .gz, or an example: primates.",
-        ),
+        typer.Argument(metavar="ALIGNMENT", help=ALIGNMENT_HELP),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The directory for the tree files; made if it is new.")],
     count: Annotated[int, typer.Option(help="Trees a replicate, at least 1000.")] = DEFAULT.count,

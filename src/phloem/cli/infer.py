@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phloem.cli.options import TREES_HELP
+from phloem.cli.options import ALIGNMENT_HELP, TREES_HELP
 from phloem.cli.tables import plain_console, plain_table
 from phloem.config import BRANCH_MODELS, ESTIMATORS, PRESETS, InferConfig, preset
 
@@ -31,10 +31,7 @@ phloem infer dna.fasta --out run --trees bootstrap/ --branches psp --steps 10000
 def infer(
     alignment: Annotated[
         str,
-        typer.Argument(
-            metavar="ALIGNMENT",
-            help="FASTA, PHYLIP, NEXUS, Stockholm or Clustal, plain or .gz, or an example: primates.",
-        ),
+        typer.Argument(metavar="ALIGNMENT", help=ALIGNMENT_HELP),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The directory for the run: a new or an empty one.")],
     trees: Annotated[

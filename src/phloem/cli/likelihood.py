@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from phloem.cli.options import ALIGNMENT_HELP
 from phloem.cli.tables import plain_console, plain_table
 from phloem.config import EMPIRICAL, ModelConfig
 from phloem.errors import ConfigError
@@ -28,10 +29,7 @@ phloem likelihood dna.fasta tree.nwk --model GTR --rates 1,2,1,1,2,1 --frequenci
 def likelihood(
     alignment: Annotated[
         str,
-        typer.Argument(
-            metavar="ALIGNMENT",
-            help="FASTA, PHYLIP, NEXUS, Stockholm or Clustal, plain or .gz, or an example: primates.",
-        ),
+        typer.Argument(metavar="ALIGNMENT", help=ALIGNMENT_HELP),
     ],
     trees: Annotated[str, typer.Argument(metavar="TREES", help="Newick or NEXUS, plain or .gz, or primates.")],
     model: Annotated[str, typer.Option(help="JC, K80, F81, HKY, TN93, SYM or GTR.")] = "JC",

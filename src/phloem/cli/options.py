@@ -2,6 +2,7 @@
 
 from phloem.errors import BadArgument
 
+ALIGNMENT_HELP = "FASTA, PHYLIP, NEXUS, Stockholm or Clustal, plain or .gz, or an example: primates."
 TREES_HELP = "Newick or NEXUS files, plain or .gz, a directory of them, or a bundled example: primates."
 BURNIN_HELP = "Trees to drop from the start of each file: a count, or a fraction such as 0.25."
 
