@@ -1,6 +1,6 @@
 """What `make demo` shows: features and back, likelihoods, tree distributions, and the posterior."""
 
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 
 import numpy as np
 from rich.console import Console
@@ -70,8 +70,7 @@ console.print(
 )
 
 console.print("\n[bold]6. Infer[/]    The posterior of trees and branch lengths, with learned features of the trees:\n")
-with TemporaryDirectory() as folder:
-    run(["infer", "primates", "--preset", "quick", "--out", folder])
+run(["infer", "primates", "--preset", "quick", "--out", mkdtemp(prefix="phloem-demo-")])
 
 console.print("\nThe same with commands:  phloem infer primates --preset quick --out primates-run")
 console.print("                         phloem embed primates --out primates.npz")
