@@ -12,7 +12,7 @@ import phloem
 PACKAGE = Path(phloem.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
-FOUNDATION = {"errors", "files", "array_files", "config", "random_streams"}
+FOUNDATION = {"errors", "files", "array_files", "config", "random_streams", "interrupts"}
 # What each part may import besides itself, in the order in which data flows.
 MAY_IMPORT = {
     "errors": set(),
@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "array_files": {"errors", "files"},
     "config": {"errors"},
     "random_streams": {"errors"},
+    "interrupts": set(),
     "kernels": set(),
     "data": FOUNDATION | {"kernels"},
     "trees": FOUNDATION | {"kernels", "data"},
@@ -30,9 +31,12 @@ MAY_IMPORT = {
     "inference": FOUNDATION | {"kernels", "data", "trees", "target", "features", "variational"},
     "energy": FOUNDATION | {"kernels", "trees", "features", "variational", "inference"},
     "report": FOUNDATION | {"kernels", "data", "trees", "inference"},
+    "display": {"errors", "data", "inference"},
     "pipeline": FOUNDATION
-    | {"kernels", "data", "trees", "target", "search", "features", "variational", "inference", "energy", "report"},
-    "cli": {"pipeline", "config", "errors"},
+    | {"kernels", "data", "trees", "target", "search", "features", "variational", "inference", "energy", "report"}
+    | {"display"},
+    "cli": {"pipeline", "display", "config", "errors"},
+    "__main__": {"cli"},
 }
 # Packages from outside that only some parts may use; what is not listed here is free.
 OUTSIDE = {
@@ -40,7 +44,7 @@ OUTSIDE = {
     "llvmlite": {"kernels"},
     "torch": {"target", "features", "variational", "inference", "energy", "report", "pipeline"},
     "typer": {"cli"},
-    "rich": {"cli"},
+    "rich": {"cli", "display"},
 }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from phloem.config import BootstrapConfig as BootstrapConfig
     from phloem.config import EvaluationConfig as EvaluationConfig
+    from phloem.config import InferConfig as InferConfig
     from phloem.config import TrainingConfig as TrainingConfig
     from phloem.config import preset as preset
     from phloem.data.alignment import Alignment as Alignment
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from phloem.inference.evaluation import evaluate as evaluate
     from phloem.inference.training import Training as Training
     from phloem.inference.training import train as train
+    from phloem.pipeline.posterior import Posterior as Posterior
+    from phloem.pipeline.posterior import load_posterior as load_posterior
+    from phloem.pipeline.script import infer as infer
     from phloem.random_streams import RandomStream as RandomStream
     from phloem.search.bootstrap import bootstrap as bootstrap
     from phloem.target.likelihood import TreeLikelihood as TreeLikelihood
@@ -87,7 +91,7 @@ if TYPE_CHECKING:
 __version__ = version("phloem")
 
 _MODULES = {
-    "phloem.config": ("BootstrapConfig", "EvaluationConfig", "TrainingConfig", "preset"),
+    "phloem.config": ("BootstrapConfig", "EvaluationConfig", "InferConfig", "TrainingConfig", "preset"),
     "phloem.data.alignment": ("Alignment",),
     "phloem.data.examples": ("find_trees",),
     "phloem.data.patterns": ("SitePatterns", "compress"),
@@ -101,6 +105,8 @@ _MODULES = {
     "phloem.features.states": ("NodeStates",),
     "phloem.inference.evaluation": ("Evaluation", "evaluate"),
     "phloem.inference.training": ("Training", "train"),
+    "phloem.pipeline.posterior": ("Posterior", "load_posterior"),
+    "phloem.pipeline.script": ("infer",),
     "phloem.random_streams": ("RandomStream",),
     "phloem.search.bootstrap": ("bootstrap",),
     "phloem.target.likelihood": ("TreeLikelihood",),

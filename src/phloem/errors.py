@@ -41,6 +41,10 @@ class TrainingFailed(PhloemError):
     """A training that can no longer get anywhere."""
 
 
+class StoppedByUser(PhloemError):
+    """Long work that was interrupted and can be gone on with; the message says how."""
+
+
 class ConfigError(PhloemError):
     """A setting, or a combination of settings, that makes no sense."""
 

@@ -1,17 +1,20 @@
 """Files: read whole, plain or gzipped, with errors that say what to do; written whole or not at all."""
 
+import errno
 import gzip
 import os
 import tempfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from phloem.errors import FileProblem
 
 GZIP_MAGIC = b"\x1f\x8b"
+UNFINISHED = ".unfinished"
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -48,12 +51,31 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
             os.fsync(stream.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
+        _keep_name(path.parent)
     except OSError as problem:
         _remove(temporary)
         raise cannot_write(path, problem) from None
     except BaseException:
         _remove(temporary)
         raise
+
+
+def _keep_name(directory: Path) -> None:
+    """Have a new name survive a loss of power, where directories can be told so."""
+    with suppress(OSError):
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Remove what writers that were killed have left in a directory that no one else writes to."""
+    with suppress(OSError):
+        for path in directory.iterdir():
+            if path.name.endswith(UNFINISHED):
+                _remove(str(path))
 
 
 def check_can_write(path: Path) -> None:
@@ -70,7 +92,7 @@ def _open_beside(path: Path) -> tuple[Path, int, str]:
         if path.exists() and not path.is_file():
             kind = "a directory" if path.is_dir() else "not a regular file"
             raise FileProblem(f"{path}: cannot be written, it is {kind}. Name a file.")
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=UNFINISHED, dir=path.parent)
     except FileNotFoundError:
         raise FileProblem(f"{path}: its directory does not exist. Make it first.") from None
     except (OSError, ValueError, RuntimeError) as problem:  # a loop of links is a RuntimeError
@@ -81,7 +103,8 @@ def _open_beside(path: Path) -> tuple[Path, int, str]:
 def cannot_write(path: Path, problem: Exception) -> FileProblem:
     """What the system says of a file or directory that cannot be written."""
     reason = getattr(problem, "strerror", None) or problem
-    return FileProblem(f"{path}: cannot be written ({reason}).")
+    advice = " Free some space." if getattr(problem, "errno", None) in NO_SPACE else ""
+    return FileProblem(f"{path}: cannot be written ({reason}).{advice}")
 
 
 def _umask() -> int:

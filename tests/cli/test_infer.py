@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -9,14 +10,19 @@ import pytest
 
 from cli.test_commands import complaint, in_empty_directory  # noqa: F401
 from fake_iqtree import FakeIqtree
+from phloem.cli.infer import default_directory
 from phloem.cli.main import run
-from phloem.config import EvaluationConfig, InferConfig, preset
-from phloem.inference.training import Report
-from phloem.pipeline.infer import infer
+from phloem.config import InferConfig, read_config
+from phloem.inference.history import Report
+from phloem.pipeline.run_directory import RESULTS
 from phloem.variational.support_file import read_support
 
-SHORT = ["--steps", "200", "--seed", "3"]
-FILES = {"config.toml", "history.csv", "parameters.safetensors", "summary.json", "support.npz"}
+SHORT = ["--steps", "200", "--seed", "3", "--runs", "1", "--repeats", "5"]
+TINY = ["--steps", "5", "--branches", "split", "--runs", "1", "--samples", "20", "--repeats", "2"]
+FILES = {"config.toml", "checkpoints", ".lock", *RESULTS}
+SEQUENCES = ("AAAA", "AACA", "CACA", "CCAG", "CTAG", "CTTG", "GTTG")
+SEVEN = "".join(f">{name}\n{row}\n" for name, row in zip("ABCDEFG", SEQUENCES, strict=True))
+SEVEN_TREES = "yes '(t0,t1,(t2,(t3,(t4,(t5,t6)))));' | head -n 1000 > bootstrap.ufboot"
 
 
 @pytest.fixture(scope="module")
@@ -30,145 +36,327 @@ def finished(tmp_path_factory) -> Path:
 def test_a_run_leaves_its_files(finished):
     assert {path.name for path in finished.iterdir()} == FILES
     assert read_support(finished / "support.npz").topology_count == 7
-    settings = tomllib.loads((finished / "config.toml").read_text())
-    assert settings["seed"] == 3
-    assert settings["training"]["steps"] == 200
-    assert settings["training"]["estimator"] == "vimco"
-    assert settings["branches"] == "edge"
+    config = read_config((finished / "config.toml").read_text(), "config.toml")
+    assert (config.seed, config.training.steps, config.runs, config.evaluation.repeats) == (3, 200, 1, 5)
     with (finished / "history.csv").open() as table:
         rows = list(csv.DictReader(table))
-    assert tuple(rows[0]) == Report._fields == ("step", "seconds", "inverse_temperature", "lower_bound", "elbo")
+    assert tuple(rows[0]) == Report._fields
+    assert Report._fields[:5] == ("step", "seconds", "inverse_temperature", "lower_bound", "elbo")
     assert len(rows) == 100
     assert rows[-1]["step"] == "200"
     assert float(rows[-1]["elbo"]) > float(rows[0]["elbo"])
+    assert 1 <= int(rows[-1]["topologies"]) <= 30
+    assert {row["skipped"] for row in rows} == {"0"}
 
 
-def test_the_summary_has_the_estimates(finished):
+def test_the_summary_has_the_estimates_and_the_best_topologies(finished):
     summary = json.loads((finished / "summary.json").read_text())
     assert (summary["taxa"], summary["sites"], summary["patterns"]) == (12, 898, 413)
+    assert (summary["steps"], summary["stopped_early"], summary["skipped_steps"]) == (200, False, 0)
     means = [summary[name]["mean"] for name in ("elbo", "lower_bound", "log_marginal_likelihood")]
     assert means == sorted(means)
     assert -7500 < means[0] < means[2] < -6480
     assert all(summary[name]["std"] > 0 for name in ("elbo", "lower_bound", "log_marginal_likelihood"))
+    with (finished / "topologies.csv").open() as table:
+        rows = list(csv.DictReader(table))
+    assert len(rows) == summary["distinct_topologies"]
+    assert float(rows[-1]["cumulative"]) == pytest.approx(1)
+    best = [(float(row["probability"]), row["newick"]) for row in rows[:10]]
+    assert best == [(tree["probability"], tree["newick"]) for tree in summary["best_topologies"]]
+    assert best == sorted(best, key=lambda pair: -pair[0])
+    with (finished / "clades.csv").open() as table:
+        clades = {row["members"]: float(row["probability"]) for row in csv.DictReader(table)}
+    assert clades["...." + ".." + ".****."] > 0.99  # the macaques
+    assert clades["..**........"] == pytest.approx(0.91, abs=0.06)  # human and chimpanzee
+
+
+def test_where_it_came_from(finished):
+    origin = json.loads((finished / "provenance.json").read_text())
+    assert origin["alignment"]["source"] == "primates"
+    assert len(origin["alignment"]["sha256"]) == 64
+    assert origin["seed"] == 3
+    assert {"phloem", "torch", "numba", "python"} <= origin["versions"].keys()
+    assert len(origin["sessions"]) == 1
 
 
 def test_the_same_seed_gives_the_same_files_and_json_is_the_summary(finished, capsys):
-    assert run(["infer", "primates", "--out", "again", *SHORT, "--threads", "1", "--json"]) == 0
+    assert run(["infer", "primates", "--out", "again", *SHORT, "--threads", "1", "--json", "--plain"]) == 0
     captured = capsys.readouterr()
-    summary = json.loads(captured.out)
-    assert summary == json.loads(Path("again/summary.json").read_text())
-    for name in ("config.toml", "parameters.safetensors", "support.npz"):
-        assert (finished / name).read_bytes() == Path("again", name).read_bytes()
-    before = json.loads((finished / "summary.json").read_text())
-    assert {**before, "seconds": 0} == {**summary, "seconds": 0}
-    lines = captured.err.splitlines()  # a line a tenth, as stderr is no terminal
-    assert lines[0] == "support …"
+    assert json.loads(captured.out) == json.loads(Path("again/summary.json").read_text())
+    for name in {"config.toml", *RESULTS} - {"provenance.json", "history.csv"}:
+        assert (finished / name).read_bytes() == Path("again", name).read_bytes(), name
+    lines = captured.err.splitlines()
+    assert lines[0] == "primates: 12 taxa, 898 sites, 413 patterns, 0.3 % missing, 377 constant sites"
+    assert lines[1] == "model JC69; branch lengths by edge; 200 steps; run directory again"
+    assert lines[2:4] == ["support …", "training …"]
+    assert sum(line.startswith("step ") for line in lines) == 10
     assert lines[-1] == "evaluation …"
-    assert len(lines) == 12
-    assert "step 200   temperature 1   ELBO -" in captured.err
 
 
-def test_a_table_for_people(capsys):
-    assert run(["infer", "primates", "--out", "out", "--steps", "5", "--branches", "split", "--particles", "2"]) == 0
+def test_the_result_for_people(capsys):
+    assert run(["infer", "primates", "--out", "out", *TINY]) == 0
     out = capsys.readouterr().out
-    assert "12 taxa, 898 sites, 7 topologies in the support" in out
-    for name in ("elbo", "lower bound", "log marginal likelihood"):
-        assert any(line.startswith(name) for line in out.splitlines()), name
-    assert "parameters.safetensors: out" in out
+    assert out.startswith("log marginal likelihood ")
+    for text in ("\nELBO ", "\nbest topologies (", "\n  1  ", "clade supports in percent", "─ Homo_sapiens\n"):
+        assert text in out
+    assert "\nin out:\n" in out
+    assert "phloem.load_posterior('out')" in out
+    assert max(map(len, out.splitlines())) <= 80
 
 
-def test_every_option_changes_its_setting(monkeypatch):
+def test_quiet_says_nothing(capsys):
+    assert run(["infer", "primates", "--quiet", *TINY]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert Path("primates-run/summary.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("alignment", "directory"),
+    [("dna.fasta", "dna-run"), ("x/y/dna.v2.nex.gz", "dna.v2-run"), ("primates", "primates-run")],
+)
+def test_a_run_directory_is_named_after_the_alignment(alignment, directory):
+    assert default_directory(alignment) == Path(directory)
+
+
+def test_settings_of_a_file_and_of_flags_are_those_of_the_run():
+    Path("run.toml").write_text('preset = "quick"\nbranches = "psp"\nprior_rate = 7\n[training]\nsteps = 9\n')
+    flags = ["--steps", "4", "--set", "evaluation.repeats=2", "--samples", "10", "--model", "hky", "--kappa", "2"]
+    assert run(["infer", "primates", "--out", "out", "--config", "run.toml", *flags]) == 0
+    settings = tomllib.loads(Path("out/config.toml").read_text())
+    assert (settings["branches"], settings["prior_rate"], settings["training"]["steps"]) == ("psp", 7.0, 4)
+    assert settings["model"] == {"name": "HKY", "kappa": [2.0], "frequencies": "empirical", "median_rates": False}
+    assert json.loads(Path("out/summary.json").read_text())["model"] == "HKY85"
+    assert run(["infer", "primates", "--out", "again", "--config", "out/config.toml"]) == 0
+    assert Path("out/parameters.safetensors").read_bytes() == Path("again/parameters.safetensors").read_bytes()
+
+
+def test_every_option_that_is_no_setting_does_its_part(monkeypatch):
     seen = []
 
-    def remember(source, out, config, **options):
-        seen.append((source, out, config, {key: options[key] for key in ("trees", "threads")}))
+    def remember(request, options, _progress):
+        seen.append((request, options))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("phloem.pipeline.infer.infer", remember)
-    run(["infer", "primates", "--out", "out"])
-    assert seen[-1] == ("primates", Path("out"), InferConfig(), {"trees": (), "threads": None})
-    for options, expected in (
-        (["--branches", "psp"], InferConfig(branches="psp")),
-        (["--seed", "9"], InferConfig(seed=9)),
-        (["--preset", "paper"], InferConfig(training=preset("paper"))),
-        (["--preset", "quick"], InferConfig(training=preset("quick"))),
-        (["--steps", "77"], InferConfig(training=preset("standard", steps=77))),
-        (["--particles", "5"], InferConfig(training=preset("standard", particles=5))),
-        (["--estimator", "rws"], InferConfig(training=preset("standard", estimator="rws"))),
-    ):
-        run(["infer", "primates", "--out", "out", *options])
-        assert seen[-1][2] == expected
-        assert expected != InferConfig()
-    run(["infer", "primates", "--out", "out", "--trees", "a.nwk", "--trees", "b", "--threads", "3"])
-    assert seen[-1][3] == {"trees": ["a.nwk", "b"], "threads": 3}
-    assert not Path("out").exists()
+    monkeypatch.setattr("phloem.pipeline.infer.run_inference", remember)
+
+    def asked(*arguments):
+        run(["infer", *arguments])
+        return seen[-1]
+
+    request, options = asked("primates")
+    assert request[:2] == ("primates", Path("primates-run"))
+    assert request.resolve(None) == InferConfig()
+    assert request[3:6] == ((), False, False)
+    assert options == (None, (120.0, None), False)
+    assert asked("primates", "--out", "x")[0].directory == Path("x")
+    assert asked("primates", "--trees", "a", "--trees", "b")[0].trees == ["a", "b"]
+    assert asked("primates", "--resume")[0].resume
+    assert asked("primates", "--force")[0].force
+    assert asked("--resume", "--out", "x")[0].source is None
+    assert asked("primates", "--threads", "3")[1].threads == 3
+    assert asked("primates", "--checkpoint-every", "7steps")[1].interval == (None, 7)
+    assert asked("primates", "--tensorboard")[1].tensorboard
 
 
 def test_without_trees_iqtree_makes_them_and_with_trees_they_are_used(tmp_path, monkeypatch, capsys):
     fake = FakeIqtree(tmp_path, monkeypatch)
-    Path("dna.fasta").write_text(">A\nACGTACGTAA\n>B\nACGAACGTAT\n>C\nACTTACTTAA\n>D\nACTAACTTGA\n")
-    small = ["--steps", "5", "--json"]
-    assert run(["infer", "dna.fasta", "--out", "out", *small]) == 0
+    fake(SEVEN_TREES)
+    Path("dna.fasta").write_text(SEVEN)
+    assert run(["infer", "dna.fasta", "--out", "out", *TINY, "--json"]) == 0
     assert len(fake.calls) == 10
+    assert "-m JC " in fake.calls[0]
     assert json.loads(capsys.readouterr().out)["support"]["topologies"] == 1
-    Path("trees.nwk").write_text("((A,B),C,D);\n" * 60 + "((A,C),B,D);\n" * 34 + "((A,D),B,C);\n" * 6)
-    assert run(["infer", "dna.fasta", "--out", "given", "--trees", "trees.nwk", *small]) == 0
-    assert len(fake.calls) == 10
+    given = "(A,B,(C,(D,(E,(F,G)))));\n" * 94 + "(A,B,(D,(C,(E,(F,G)))));\n" * 6
+    Path("trees.nwk").write_text(given)
+    assert run(["infer", "dna.fasta", "--out", "given", "--trees", "trees.nwk", *TINY, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["support"]["topologies"] == 1
+    more = ["--credible", "1", "--json"]
+    assert run(["infer", "dna.fasta", "--out", "all", "--trees", "trees.nwk", *TINY, *more]) == 0
     assert json.loads(capsys.readouterr().out)["support"]["topologies"] == 2
-
-
-def test_a_stopped_run_keeps_its_bootstrap_trees_for_the_next(tmp_path, monkeypatch):
-    fake = FakeIqtree(tmp_path, monkeypatch)
-    Path("dna.fasta").write_text(">A\nACGTACGTAA\n>B\nACGAACGTAT\n>C\nACTTACTTAA\n>D\nACTAACTTGA\n")
-    with monkeypatch.context() as stopped:
-        stopped.setattr("phloem.pipeline.infer.train", interrupt)
-        assert run(["infer", "dna.fasta", "--out", "out"]) == 130
-    assert {path.name for path in Path("out").iterdir()} == {"bootstrap"}
-    assert run(["infer", "dna.fasta", "--out", "out", "--steps", "5"]) == 0
     assert len(fake.calls) == 10
+
+
+def test_the_bootstrap_follows_the_settings(tmp_path, monkeypatch):
+    fake = FakeIqtree(tmp_path, monkeypatch)
+    fake(SEVEN_TREES.replace("1000", "2000"))
+    Path("dna.fasta").write_text(SEVEN)
+    model = ["--model", "K80", "--kappa", "2", "--gamma", "4", "--alpha", "1"]
+    settings = ["--bootstrap-replicates", "3", "--bootstrap-trees", "2000"]
+    assert run(["infer", "dna.fasta", "--out", "out", *TINY, *model, *settings]) == 0
+    assert len(fake.calls) == 3
+    assert all("-m K2P+G4 -bb 2000 " in call for call in fake.calls)
+    assert run(["infer", "dna.fasta", "--out", "out2", *TINY, *settings, "--bootstrap-model", "GTR+I"]) == 0
+    assert "-m GTR+I " in fake.calls[-1]
+
+
+def test_bootstrap_trees_of_the_same_alignment_and_settings_are_not_made_again(tmp_path, monkeypatch, capsys):
+    fake = FakeIqtree(tmp_path, monkeypatch)
+    fake(SEVEN_TREES)
+    Path("dna.fasta").write_text(SEVEN)
+    with monkeypatch.context() as stopped:
+        stopped.setattr("phloem.pipeline.completion.train", interrupt)
+        assert run(["infer", "dna.fasta", "--out", "out", *TINY]) == 130
+    assert capsys.readouterr().err.endswith(
+        "phloem: stopped, no step was done yet. Go on with: phloem infer dna.fasta --out out --resume\n"
+    )
+    assert run(["infer", "dna.fasta", "--out", "out", "--resume"]) == 0
+    assert run(["infer", "dna.fasta", "--out", "out", "--force", *TINY]) == 0
+    assert len(fake.calls) == 10
+    assert run(["infer", "dna.fasta", "--out", "out", "--force", *TINY, "--seed", "2"]) == 0
+    assert len(fake.calls) == 20
 
 
 def interrupt(*_arguments, **_options):
     raise KeyboardInterrupt
 
 
-def test_a_trained_model_is_kept_when_its_evaluation_is_stopped(monkeypatch, capsys):
-    monkeypatch.setattr("phloem.pipeline.infer.evaluate", interrupt)
-    assert run(["infer", "primates", "--out", "out", "--steps", "5", "--branches", "split"]) == 130
-    assert {path.name for path in Path("out").iterdir()} == FILES - {"summary.json"}
+def test_a_trained_model_is_kept_when_its_evaluation_is_stopped(finished, monkeypatch):
+    with monkeypatch.context() as stopped:
+        stopped.setattr("phloem.pipeline.completion.evaluate", interrupt)
+        assert run(["infer", "primates", "--out", "out", *SHORT]) == 130
+    assert not Path("out/summary.json").exists()
+    monkeypatch.setattr("phloem.inference.training.Training.step", interrupt)  # no step is taken again
+    assert run(["infer", "--out", "out", "--resume"]) == 0
+    for name in ("parameters.safetensors", "summary.json"):
+        assert (finished / name).read_bytes() == Path("out", name).read_bytes()
+
+
+def test_what_was_deleted_is_made_again_from_the_checkpoint(finished, tmp_path):
+    shutil.copytree(finished, "copy")
+    for name in ("config.toml", *RESULTS):
+        Path("copy", name).unlink()
+    assert run(["infer", "--out", "copy", "--resume"]) == 0
+    for name in {"config.toml", *RESULTS} - {"provenance.json"}:
+        assert (finished / name).read_bytes() == Path("copy", name).read_bytes(), name
+
+
+def test_a_finished_run_is_shown_again_by_resume(finished, capsys, monkeypatch):
+    monkeypatch.setattr("phloem.pipeline.infer.complete_run", interrupt)
+    assert run(["infer", "--out", str(finished), "--resume", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads((finished / "summary.json").read_text())
+
+
+def test_a_run_is_replaced_only_when_asked_to(finished, capsys):
+    shutil.copytree(finished, "copy")
+    capsys.readouterr()
+    assert run(["infer", "primates", "--out", "copy", *TINY]) == 2
+    assert "copy: holds a run. Go on with it (--resume), replace it (--force)" in complaint(capsys)
+    assert run(["infer", "primates", "--out", "copy", *TINY, "--force"]) == 0
+    assert json.loads(Path("copy/summary.json").read_text())["steps"] == 5
+
+
+def test_a_bad_input_leaves_the_run_that_was_to_be_replaced(finished, capsys):
+    shutil.copytree(finished, "copy")
+    capsys.readouterr()
+    assert run(["infer", "primates", "--out", "copy", "--force", "--trees", "none.nwk"]) == 2
+    assert "none.nwk" in capsys.readouterr().err
+    assert Path("copy/summary.json").exists()
+
+
+def test_resume_begins_where_there_is_nothing_yet(finished, capsys):
+    assert run(["infer", "primates", "--out", "new", *SHORT, "--resume"]) == 0
+    assert "phloem: no checkpoint yet: starting from the beginning" in capsys.readouterr().err
+    assert (finished / "summary.json").read_bytes() == Path("new/summary.json").read_bytes()
+
+
+def stopped_run(monkeypatch) -> Path:
+    """A run that was stopped after some steps."""
+    with monkeypatch.context() as stopped:
+        stopped.setattr("phloem.pipeline.completion.evaluate", interrupt)
+        assert run(["infer", "primates", "--out", "out", *TINY]) == 130
+    return Path("out")
+
+
+def test_a_run_goes_on_with_its_own_settings_and_with_no_others(monkeypatch, capsys):
+    out = stopped_run(monkeypatch)
+    capsys.readouterr()
+    for flags, difference in (
+        (["--steps", "6"], "training.steps is 5, not 6"),
+        (["--seed", "2"], "seed is 1, not 2"),
+        (["--runs", "2"], "runs is 1, not 2"),
+        (["--preset", "paper"], "is a run with other settings"),
+        (["--model", "K80", "--kappa", "2"], "model.name is JC, not K80"),
+    ):
+        assert run(["infer", "primates", "--out", "out", "--resume", *flags]) == 2
+        assert difference in complaint(capsys)
+    assert run(["infer", "primates", "--out", "out", "--resume", "--steps", "5", "--seed", "1"]) == 0
+    assert (out / "summary.json").exists()
+
+
+def test_another_alignment_or_support_is_refused(finished, monkeypatch, capsys):
+    stopped_run(monkeypatch)
+    text = (Path(__file__).parent.parent.parent / "src/phloem/data/examples/primates.fasta").read_text()
+    Path("changed.fasta").write_text(text[:-2] + ("A" if text[-2] != "A" else "C") + "\n")
+    capsys.readouterr()
+    assert run(["infer", "changed.fasta", "--out", "out", "--resume"]) == 2
+    assert "out: is a run on another alignment than changed.fasta, or changed.fasta has changed" in complaint(capsys)
+    tree = json.loads((finished / "summary.json").read_text())["best_topologies"][0]["newick"]
+    Path("tree.nwk").write_text(tree)
+    assert run(["infer", "primates", "--out", "out", "--resume", "--trees", "tree.nwk", "--plain"]) == 2
+    assert "out: is a run with another support than these trees give" in capsys.readouterr().err
+    assert run(["infer", "primates", "--out", "out", "--resume", "--trees", "primates"]) == 0
+
+
+def damage(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_damaged_checkpoint_is_told_of_and_the_one_before_serves(finished, monkeypatch, capsys):
+    with monkeypatch.context() as stopped:
+        stopped.setattr("phloem.pipeline.completion.evaluate", interrupt)
+        assert run(["infer", "primates", "--out", "out", *SHORT, "--checkpoint-every", "70steps"]) == 130
+    before, newest = sorted(Path("out/checkpoints").iterdir())
+    assert (before.name, newest.name) == ("step-000000140.safetensors", "step-000000200.safetensors")
+    damage(newest)
+    capsys.readouterr()
+    assert run(["infer", "--out", "out", "--resume"]) == 0
+    err = capsys.readouterr().err.splitlines()
+    assert err[0] == f"phloem: {newest}: is damaged (its checksum is wrong). Another one is whole."
+    assert "phloem: going on from step 140 of 200" in err
+    assert (finished / "parameters.safetensors").read_bytes() == Path("out/parameters.safetensors").read_bytes()
+    assert (finished / "summary.json").read_bytes() == Path("out/summary.json").read_bytes()
+
+
+def test_a_run_without_a_whole_checkpoint_does_not_begin_anew_unasked(monkeypatch, capsys):
+    out = stopped_run(monkeypatch)
+    for path in (out / "checkpoints").iterdir():
+        damage(path)
+    capsys.readouterr()
+    assert run(["infer", "primates", "--out", "out", "--resume"]) == 2
+    assert "No other checkpoint of the run is whole. Start anew with --force." in complaint(capsys)
+    assert run(["infer", "primates", "--out", "out", "--force", *TINY]) == 0
 
 
 def test_a_file_named_like_the_example_does_not_get_its_trees(tmp_path, monkeypatch):
     fake = FakeIqtree(tmp_path, monkeypatch)
-    Path("primates").write_text(">A\nACGTACGTAA\n>B\nACGAACGTAT\n>C\nACTTACTTAA\n>D\nACTAACTTGA\n")
-    assert run(["infer", "primates", "--out", "out", "--steps", "5"]) == 0
+    fake(SEVEN_TREES)
+    Path("primates").write_text(SEVEN)
+    assert run(["infer", "primates", "--out", "out", *TINY]) == 0
     assert len(fake.calls) == 10
 
 
+@pytest.mark.parametrize("taxa", [4, 5, 6])
+def test_few_taxa_need_no_trees_their_support_is_every_topology(taxa, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    Path("dna.fasta").write_text("".join(f">t{taxon}\n{'ACGTAC'[taxon] * 3}ACGTACG\n" for taxon in range(taxa)))
+    assert run(["infer", "dna.fasta", *TINY]) == 0
+    summary = json.loads(Path("dna-run/summary.json").read_text())
+    assert summary["support"]["topologies"] == {4: 3, 5: 15, 6: 105}[taxa]
+
+
+def test_identical_sequences_are_named_and_kept(capsys):
+    Path("dna.fasta").write_text(">A\nACGTAC\n>B\nACGTAC\n>C\nACCTAC\n>D\nACCTAA\n>E\nACCTAA\n")
+    assert run(["infer", "dna.fasta", *TINY, "--plain"]) == 0
+    captured = capsys.readouterr()
+    assert "identical sequences: A, B" in captured.err
+    assert json.loads(Path("dna-run/summary.json").read_text())["taxa"] == 5
+
+
 def test_an_odd_directory_is_shown_as_it_is(capsys):
-    assert run(["infer", "primates", "--out", "run[/x] [bold]", "--steps", "5", "--branches", "split"]) == 0
-    assert capsys.readouterr().out.endswith(": run[/x] [bold]\n")
-
-
-def test_every_setting_of_the_config_reaches_the_result():
-    def result(number, threads=1, **settings):
-        training, evaluation = preset("quick", steps=2), EvaluationConfig(2, 2, 1, 2)
-        config = InferConfig(**{"branches": "gcn", "training": training, "evaluation": evaluation, **settings})
-        return infer("primates", Path(f"run{number}"), config, threads=threads)
-
-    first = result(0)
-    weights = first.model.branches.state_dict()
-    assert (
-        result(1, seed=2).model.branches.state_dict()["readout.first.weight"].ne(weights["readout.first.weight"]).any()
-    )
-    assert len(result(2, depth=3).model.branches.features.convolutions) == 3
-    assert result(3, width=7).model.branches.features.width == 7
-    assert result(4, prior_rate=5.0).target.prior.rate == 5.0
-    assert result(5, credible=1.0).model.network.support.topology_count == 21
-    assert first.model.network.support.topology_count == 7
-    assert first.target.likelihood.threads == 1
-    assert result(6, threads=2).target.likelihood.threads == 2
-    assert result(7, evaluation=EvaluationConfig(2, 1, 2, 2)).evaluation.elbo.std is None
+    assert run(["infer", "primates", "--out", "run[/x] [bold]", *TINY]) == 0
+    assert "\nin run[/x] [bold]:\n" in capsys.readouterr().out
 
 
 BAD = {
@@ -177,11 +365,22 @@ BAD = {
     "estimator": (["primates", "--out", "x", "--estimator", "sgd"], "--estimator 'sgd': choose one of vimco, rws"),
     "steps": (["primates", "--out", "x", "--steps", "0"], "--steps 0: give a whole number"),
     "particles": (["primates", "--out", "x", "--particles", "1"], "--particles 1: vimco takes 2 to 10,000"),
-    "three taxa": (["three.fasta", "--out", "x"], "3 taxa. A bootstrap needs at least 4"),
+    "option in the file": (
+        ["primates", "--out", "x", "--config", "bad.toml"],
+        "bad.toml: unknown setting 'training.setps'",
+    ),
+    "preset in the file": (["primates", "--out", "x", "--config", "fast.toml"], "fast.toml: --preset 'fast'"),
+    "no file": (["primates", "--out", "x", "--config", "none.toml"], "none.toml: cannot be read"),
+    "interval": (["primates", "--out", "x", "--checkpoint-every", "often"], "--checkpoint-every often: give seconds"),
+    "three taxa": (["three.fasta", "--out", "x"], "three.fasta: 3 taxa have one unrooted topology only"),
     "nothing": (["missing.fasta", "--out", "x"], "taxa without any data"),
     "seed": (["primates", "--out", "x", "--seed", "-1"], "--seed -1"),
     "threads": (["primates", "--out", "x", "--threads", "0"], "--threads"),
     "alignment": (["none.fasta", "--out", "x"], "none.fasta: no such file"),
+    "no alignment": (["--out", "x"], "x: has no checkpoint to go on from. Name the alignment."),
+    "no alignment to resume": (["--out", "x", "--resume"], "x: has no checkpoint to go on from. Name the alignment."),
+    "nothing at all": ([], "name an alignment, or a run to go on with"),
+    "both": (["primates", "--out", "x", "--resume", "--force"], "--resume and --force"),
     "trees": (["primates", "--out", "x", "--trees", "none.nwk"], "none.nwk: no such file"),
     "taxa": (["primates", "--out", "x", "--trees", "other.nwk"], "other.nwk, tree 1, line 1, column 1: lacks"),
     "used": (["primates", "--out", "used"], "used: is not empty (it holds notes)"),
@@ -193,11 +392,13 @@ BAD = {
 def test_bad_input_is_one_line_exit_code_2_and_nothing_left_behind(case, capsys):
     Path("other.nwk").write_text("((a,b),c,d);\n")
     Path("plain").write_text("")
+    Path("bad.toml").write_text("[training]\nsetps = 5\n")
+    Path("fast.toml").write_text('preset = "fast"\n')
     Path("three.fasta").write_text(">A\nACGT\n>B\nACGA\n>C\nACTT\n")
-    Path("missing.fasta").write_text(">A\n----\n>B\n----\n>C\n----\n>D\n----\n")
+    Path("missing.fasta").write_text("".join(f">{name}\n----\n" for name in "ABCDEFG"))
     Path("used").mkdir()
     Path("used/notes").write_text("")
     arguments, expected = BAD[case]
-    assert run(["infer", *arguments]) == 2
+    assert run(["infer", *arguments, "--quiet"]) == 2
     assert expected in complaint(capsys)
     assert not Path("x").exists()

@@ -112,7 +112,7 @@ def test_clade_probabilities_of_the_primates_are_those_of_mrbayes(mrbayes, tmp_p
     trees = read_trees(find_trees("primates"), taxa=alignment.taxa)
     config = InferConfig(training=preset("quick"))
     target = TreePosterior(TreeLikelihood(compress(alignment)))
-    model = build_model(collect_support([trees], credible=config.credible), config)
+    model = build_model(collect_support([trees], credible=config.support.credible), config)
     training = Training(model, target, config.training, seed=1)
     for _ in range(config.training.steps):
         training.step()

@@ -33,7 +33,11 @@ def embed(
     ] = False,
     dimension: Annotated[
         int | None,
-        typer.Option(min=1, help="Random tip features of this dimension instead of one-hot ones: for big trees."),
+        typer.Option(
+            min=1,
+            help="Random tip features of this dimension instead of one-hot ones: for big trees.",
+            show_default="one-hot ones",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random tip features.")] = 0,
 ) -> None:

@@ -1,144 +1,133 @@
 """`phloem infer`: alignment → posterior."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from phloem.cli.options import ALIGNMENT_HELP, TREES_HELP
-from phloem.cli.tables import plain_console, plain_table
-from phloem.config import BRANCH_MODELS, ESTIMATORS, PRESETS, InferConfig, preset
+from phloem.cli.settings import Settings, with_settings
+from phloem.errors import BadArgument, StoppedByUser
 
 if TYPE_CHECKING:
-    from phloem.pipeline.infer import Inference, Progress, Report
-
-DEFAULT = InferConfig()
+    from phloem.pipeline.infer import Interrupted
+    from phloem.pipeline.posterior import Posterior
 
 EXAMPLES = """
 [bold]Examples[/bold]
 
-phloem infer primates --out primates-run --preset quick
+phloem infer primates --preset quick
 
 phloem infer dna.fasta --out run
 
-phloem infer dna.fasta --out run --trees bootstrap/ --branches psp --steps 100000 --seed 7 --threads 2
+phloem infer dna.fasta --out run --resume
+
+phloem infer dna.fasta --trees bootstrap/ --model HKY --kappa 2 --gamma 4 --alpha 0.5 --steps 100000 --seed 7
+
+phloem infer dna.fasta --config run.toml --set training.ramp=0.5 --runs 4 --plain
 """
 
 
+@with_settings
 def infer(
+    settings: Settings,
     alignment: Annotated[
-        str,
-        typer.Argument(metavar="ALIGNMENT", help=ALIGNMENT_HELP),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The directory for the run: a new or an empty one.")],
+        str | None,
+        typer.Argument(metavar="[ALIGNMENT]", help=f"{ALIGNMENT_HELP} A run that goes on can do without."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            help="The directory for the run.",
+            show_default="named after the alignment: dna-run for dna.fasta",
+        ),
+    ] = None,
     trees: Annotated[
         list[str] | None,
         typer.Option(
             metavar="TREES",
             help=f"{TREES_HELP} One file is one replicate; may be repeated.",
-            show_default="bootstrap trees by IQ-TREE",
+            show_default="bootstrap trees by IQ-TREE; all trees of up to 6 taxa",
         ),
     ] = None,
-    branches: Annotated[
-        str, typer.Option(metavar="MODEL", help=f"How branch lengths are modelled: {', '.join(BRANCH_MODELS)}.")
-    ] = DEFAULT.branches,
-    preset_name: Annotated[
-        str,
-        typer.Option("--preset", metavar="PRESET", help=f"How training goes: {', '.join(PRESETS)}."),
-    ] = "standard",
-    steps: Annotated[
-        int | None,
-        typer.Option(help="Training steps; the preset's schedule stretches with them.", show_default="the preset's"),
-    ] = None,
-    particles: Annotated[
-        int | None, typer.Option(help="Trees drawn in every step.", show_default="the preset's")
-    ] = None,
-    estimator: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ESTIMATOR",
-            help=f"Gradient estimator for topologies: {', '.join(ESTIMATORS)}.",
-            show_default="the preset's",
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same posterior.")] = DEFAULT.seed,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in the directory, if there is one.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the run in the directory.")] = False,
+    checkpoint_every: Annotated[
+        str, typer.Option(metavar="TIME", help="Time or steps between checkpoints: 90s, 5m, 1000steps.")
+    ] = "2m",
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Cores for the likelihood.", show_default="all physical ones")
+        int | None, typer.Option(min=1, help="Cores to use, by all runs together.", show_default="all physical ones")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON instead of a table.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Lines instead of a live panel.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but what is wrong.")] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write the reports for TensorBoard as well.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON instead of text.")] = False,
 ) -> None:
     """Infer the posterior over trees and branch lengths: bootstrap trees for the support, training, evaluation.
 
-    The directory gets config.toml, history.csv, summary.json, and the trained model: support.npz and
-    parameters.safetensors.
+    Everything is in one directory. Ctrl-C stops a run and keeps it, and --resume goes on as if it had never been
+    stopped. The settings are those of a preset, a file and flags; `phloem config show` prints them.
     """
-    training = preset(preset_name, steps=steps, particles=particles, estimator=estimator)
-    config = InferConfig(branches=branches, seed=seed, training=training)
+    if out is None and alignment is None:
+        raise BadArgument("name an alignment, or a run to go on with: phloem infer --resume --out DIR")
+    out = out or default_directory(str(alignment))
+    if not resume:
+        settings.resolve()  # what is wrong with the settings is known before numba and torch are loaded
 
-    # Imported here so that `phloem --help` need not wait for numba and torch.
-    from phloem.pipeline.infer import infer, summarize
+    from phloem.display.choose import choose_display
+    from phloem.pipeline.completion import RunOptions
+    from phloem.pipeline.infer import Interrupted, Request, run_inference
+    from phloem.pipeline.saving import parse_interval
 
-    with _progress() as show:
-        result = infer(alignment, out, config, trees=trees or (), threads=threads, progress=show)
+    request = Request(alignment, out, settings.resolve, trees or (), resume, force, shlex.join(sys.argv))
+    options = RunOptions(threads, parse_interval(checkpoint_every), tensorboard)
+    try:
+        with choose_display(plain=plain, quiet=quiet) as show:
+            posterior = run_inference(request, options, show)
+    except Interrupted as stop:
+        raise StoppedByUser(how_to_go_on(stop, alignment)) from None
     if as_json:
-        print(json.dumps(summarize(result, config)))
-    else:
-        _print_result(result, out)
+        print(json.dumps(posterior.summary))
+    elif not quiet:
+        print_posterior(posterior)
 
 
-@contextmanager
-def _progress() -> "Iterator[Callable[[Progress], None]]":
-    """A bar on a terminal; elsewhere a line at each tenth of the training. Both go to stderr."""
+def default_directory(alignment: str) -> Path:
+    """`dna-run` for `data/dna.fasta.gz`, in the current directory."""
+    name = Path(alignment).name.removesuffix(".gz")
+    return Path(f"{name.rsplit('.', 1)[0] or name}-run")
+
+
+def how_to_go_on(stop: "Interrupted", alignment: str | None) -> str:
+    """What was saved, and the command that goes on from it."""
+    named = "" if alignment is None else f"{shlex.quote(alignment)} "
+    saved = "no step was done yet" if not stop.step else f"saved at step {stop.step:,}"
+    return f"stopped, {saved}. Go on with: phloem infer {named}--out {shlex.quote(str(stop.directory))} --resume"
+
+
+def print_posterior(posterior: "Posterior") -> None:
+    """The result for people, where the files are, and what to do next."""
     from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
 
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[news]}"), TimeRemainingColumn())
-    with Bars(*columns, console=console, transient=True, disable=not console.is_interactive) as bars:
-        task = bars.add_task("reading", total=1.0, news="")
-        phase = ""
-        tenths = 0
-        before: Report | None = None
-
-        def show(news: "Progress") -> None:
-            nonlocal phase, tenths, before
-            if news.phase != phase:
-                phase = news.phase
-                bars.reset(task, description=phase)
-                if not console.is_interactive and phase != "training":
-                    console.print(f"{phase} …")
-            text = describe(news.report, before) if news.report else ""
-            before = news.report
-            bars.update(task, completed=news.share, news=text)
-            if not console.is_interactive and news.report and int(10 * news.share) > tenths:
-                tenths = int(10 * news.share)
-                console.print(text)
-
-        yield show
-
-
-def describe(report: "Report", before: "Report | None") -> str:
-    """A report in a line, with the speed since the one before."""
-    step, seconds = (before.step, before.seconds) if before else (0, 0.0)
-    return (
-        f"step {report.step:,}   temperature {1 / report.inverse_temperature:.3g}   ELBO {report.elbo:.2f}   "
-        f"{(report.step - step) / (report.seconds - seconds):.0f} steps/s"
-    )
-
-
-def _print_result(result: "Inference", out: Path) -> None:
-    support = result.model.network.support
-    console = plain_console()
-    console.print(
-        f"{len(result.alignment.taxa):,} taxa, {result.alignment.site_count:,} sites, "
-        f"{support.topology_count:,} topologies in the support, {result.seconds:,.0f} s\n"
-    )
-    table = plain_table("", "mean", "std", left=("",))
-    for name, (mean, std) in result.evaluation._asdict().items():
-        table.add_row(name.replace("_", " "), f"{mean:.3f}", "" if std is None else f"{std:.3f}")
-    console.print(table)
-    console.print(f"\nconfig.toml, history.csv, summary.json, support.npz, parameters.safetensors: {out}")
+    width = Console().width if sys.stdout.isatty() else 80
+    directory = posterior.directory
+    print("\n".join(posterior.describe(width)))
+    print(f"\nin {directory}:")
+    print("  topologies.csv, clades.csv   all topologies and clades with their probabilities")
+    print("  summary.json, history.csv    these numbers, and how training went")
+    print("  config.toml                  every setting, for --config")
+    print(f"\nnext: phloem.load_posterior({str(directory)!r}) in Python has the trained model;")
+    if len(posterior.runs) < 2:
+        print("--runs 2 with another --out shows whether a second run agrees")
+    else:
+        print("more --steps with another --out shows whether the bound still rises")

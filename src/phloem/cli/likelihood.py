@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from phloem.cli.options import ALIGNMENT_HELP
+from phloem.cli.settings import with_model
 from phloem.cli.tables import plain_console, plain_table
-from phloem.config import EMPIRICAL, ModelConfig
-from phloem.errors import ConfigError
+from phloem.config import ModelConfig
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,24 +26,14 @@ phloem likelihood dna.fasta tree.nwk --model GTR --rates 1,2,1,1,2,1 --frequenci
 """
 
 
+@with_model
 def likelihood(
     alignment: Annotated[
         str,
         typer.Argument(metavar="ALIGNMENT", help=ALIGNMENT_HELP),
     ],
     trees: Annotated[str, typer.Argument(metavar="TREES", help="Newick or NEXUS, plain or .gz, or primates.")],
-    model: Annotated[str, typer.Option(help="JC, K80, F81, HKY, TN93, SYM or GTR.")] = "JC",
-    kappa: Annotated[
-        str | None, typer.Option(help="Transition rate over transversion rate; for TN93 two: A↔G,C↔T.")
-    ] = None,
-    frequencies: Annotated[str | None, typer.Option(help="Of A,C,G,T, or `empirical`.")] = None,
-    rates: Annotated[str | None, typer.Option(help="Exchangeabilities AC,AG,AT,CG,CT,GT.")] = None,
-    gamma: Annotated[int | None, typer.Option(min=1, help="Number of gamma rate categories.")] = None,
-    alpha: Annotated[float | None, typer.Option(help="Shape of the gamma distribution of rates.")] = None,
-    median_rates: Annotated[
-        bool, typer.Option("--median-rates", help="Categories' medians instead of their means.")
-    ] = False,
-    invariant: Annotated[float | None, typer.Option(help="Proportion of invariant sites.")] = None,
+    model: ModelConfig,
     optimize: Annotated[bool, typer.Option("--optimize", help="Find the best branch lengths first.")] = False,
     gradient: Annotated[bool, typer.Option("--gradient", help="Show the derivative for every branch length.")] = False,
     sites: Annotated[bool, typer.Option("--sites", help="Show the log-likelihood of every site.")] = False,
@@ -54,35 +44,16 @@ def likelihood(
 
     Trees need branch lengths unless --optimize finds them. The trees' taxa must be the alignment's.
     """
-    config = ModelConfig(
-        name=model,
-        kappa=_numbers("--kappa", kappa),
-        frequencies=EMPIRICAL if frequencies == EMPIRICAL else _numbers("--frequencies", frequencies),
-        rates=_numbers("--rates", rates),
-        gamma=gamma,
-        alpha=alpha,
-        median_rates=median_rates,
-        invariant=invariant,
-    )
     # Imported here so that `phloem --help` need not wait for numba and torch.
     from phloem.pipeline.likelihood import evaluate_likelihood
 
     table = evaluate_likelihood(
-        alignment, trees, config, optimize=optimize, gradient=gradient, sites=sites, threads=threads
+        alignment, trees, model, optimize=optimize, gradient=gradient, sites=sites, threads=threads
     )
     if as_json:
         print(json.dumps(table.as_json()))
     else:
         _print_tables(table, optimize)
-
-
-def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
-    if text is None:
-        return None
-    try:
-        return tuple(float(part) for part in text.replace(",", " ").split())
-    except ValueError:
-        raise ConfigError(f"{option} {text}: give numbers, separated by commas.") from None
 
 
 def _print_tables(table: "LikelihoodTable", optimized: bool) -> None:

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from phloem.cli import bootstrap, embed, infer, info, likelihood, recover, sbn, support
-from phloem.errors import PhloemError
+from phloem.cli import bootstrap, config, embed, infer, info, likelihood, recover, sbn, support
+from phloem.errors import PhloemError, StoppedByUser
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -29,6 +29,7 @@ app.command(epilog=support.EXAMPLES)(support.support)
 app.add_typer(sbn.app)
 app.command(epilog=embed.EXAMPLES)(embed.embed)
 app.command(epilog=recover.EXAMPLES)(recover.recover)
+app.add_typer(config.app)
 app.command(epilog=info.EXAMPLES)(info.info)
 
 
@@ -52,6 +53,8 @@ def run(arguments: list[str]) -> int:
     try:
         code = app(arguments or ["--help"], prog_name="phloem", standalone_mode=False)
         sys.stdout.flush()
+    except StoppedByUser as problem:
+        return _complain(str(problem), INTERRUPTED)
     except PhloemError as problem:
         return _complain(str(problem), BAD_INPUT)
     except typer.TyperException as problem:
@@ -68,11 +71,11 @@ def run(arguments: list[str]) -> int:
         _discard_output()
         return _complain(f"standard output cannot be written ({problem.strerror}).", FAILED)
     except KeyboardInterrupt:
-        code = INTERRUPTED
+        return _complain("interrupted.", INTERRUPTED)
     except SystemError as problem:  # Ctrl-C while numba hands a kernel's result back to Python
         if not isinstance(problem.__cause__ or problem.__context__, KeyboardInterrupt):
             raise
-        code = INTERRUPTED
+        return _complain("interrupted.", INTERRUPTED)
     if code == INTERRUPTED:
         return _complain("interrupted.", INTERRUPTED)
     return code if isinstance(code, int) else DONE

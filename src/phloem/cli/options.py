@@ -1,10 +1,11 @@
 """Options that several commands have, and what their text means."""
 
-from phloem.errors import BadArgument
+from phloem.errors import BadArgument, ConfigError
 
 ALIGNMENT_HELP = "FASTA, PHYLIP, NEXUS, Stockholm or Clustal, plain or .gz, or an example: primates."
 TREES_HELP = "Newick or NEXUS files, plain or .gz, a directory of them, or a bundled example: primates."
 BURNIN_HELP = "Trees to drop from the start of each file: a count, or a fraction such as 0.25."
+CREDIBLE_HELP = "Keep each replicate's most frequent topologies up to this share; 1 keeps all."
 
 
 def parse_burnin(text: str) -> int | float:
@@ -13,3 +14,11 @@ def parse_burnin(text: str) -> int | float:
         return int(text) if text.lstrip("+-").isdigit() else float(text)
     except ValueError:
         raise BadArgument(f"--burnin {text}: give a count of trees or a fraction from 0 up to 1.") from None
+
+
+def parse_numbers(option: str, text: str) -> tuple[float, ...]:
+    """Numbers with commas between them."""
+    try:
+        return tuple(float(part) for part in text.replace(",", " ").split())
+    except ValueError:
+        raise ConfigError(f"{option} {text}: give numbers, separated by commas.") from None

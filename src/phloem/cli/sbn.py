@@ -32,6 +32,7 @@ phloem sbn score posterior.npz other-run.t --burnin 0.25 --json
 app = typer.Typer(
     name="sbn",
     help="Tree probabilities from a tree sample by a subsplit network: fit one, score trees with it.",
+    epilog="[bold]Example[/bold]\n\nphloem sbn fit primates --out primates.sbn.npz",
     rich_markup_mode="rich",
 )
 

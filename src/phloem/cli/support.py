@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phloem.cli.options import BURNIN_HELP, TREES_HELP, parse_burnin
+from phloem.cli.options import BURNIN_HELP, CREDIBLE_HELP, TREES_HELP, parse_burnin
 from phloem.cli.tables import plain_console, plain_table
 
 if TYPE_CHECKING:
@@ -27,16 +27,20 @@ def support(
     trees: Annotated[list[str], typer.Argument(metavar="TREES", help=f"{TREES_HELP} One file is one replicate.")],
     covers: Annotated[
         list[str] | None,
-        typer.Option(metavar="REFERENCE", help="Trees to be covered, such as an MCMC sample; may be repeated."),
+        typer.Option(
+            metavar="REFERENCE",
+            help="Trees to be covered, such as an MCMC sample; may be repeated.",
+            show_default="none",
+        ),
     ] = None,
-    credible: Annotated[
-        float, typer.Option(help="Keep each replicate's most frequent topologies up to this share; 1 keeps all.")
-    ] = 0.95,
+    credible: Annotated[float, typer.Option(help=CREDIBLE_HELP)] = 0.95,
     minimum_count: Annotated[
         float, typer.Option(min=0, help="Then leave out topologies that are fewer than this in all replicates.")
     ] = 0,
     burnin: Annotated[str, typer.Option(help=BURNIN_HELP)] = "0",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the support to this .npz file.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the support to this .npz file.", show_default="none")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Collect the support of a subsplit network from trees: all rootings of all topologies that are frequent enough.

@@ -9,6 +9,7 @@ from torch import nn
 
 from phloem.errors import BadArgument
 from phloem.kernels.adam import adam_update
+from phloem.kernels.arrays import AnyArray
 
 DECAY, SQUARE_DECAY, EPSILON = 0.9, 0.999, 1e-8
 
@@ -50,6 +51,10 @@ class Adam:
         """Forget the gradients of the last step."""
         for parameter in self._parameters:
             parameter.grad = None
+
+    def state(self) -> dict[str, AnyArray]:
+        """The moments and how many steps each parameter has had: the optimiser's own memory, not a copy."""
+        return {"mean": self._mean, "square": self._square, "step_counts": self._step_counts}
 
     def step(self, rate: float) -> bool:
         """Move every parameter that has a gradient; returns whether the gradient was a number."""

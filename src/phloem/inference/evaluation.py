@@ -9,6 +9,7 @@ import torch
 from phloem.config import EvaluationConfig
 from phloem.inference.estimators import lower_bound
 from phloem.inference.particles import check_same_taxa, draw_particles
+from phloem.inference.tally import TopologyTally
 from phloem.kernels.arrays import FloatArray
 from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
@@ -32,8 +33,13 @@ class Evaluation(NamedTuple):
     log_marginal_likelihood: Estimated  # by importance sampling
 
 
-def draw_log_weights(model: JointModel, target: TreePosterior, count: int, *, stream: RandomStream) -> FloatArray:
-    """Log weights of independent draws, (count,), each with the random numbers of its own particle."""
+def draw_log_weights(
+    model: JointModel, target: TreePosterior, count: int, *, stream: RandomStream, tally: TopologyTally | None = None
+) -> FloatArray:
+    """Log weights of independent draws, (count,), each with the random numbers of its own particle.
+
+    A `tally` is told which topologies they have.
+    """
     chunk = max(1, CHUNK_NODES // (2 * len(model.network.support.taxa) - 2))
     log_weights = np.empty(count)
     with torch.no_grad():
@@ -41,6 +47,8 @@ def draw_log_weights(model: JointModel, target: TreePosterior, count: int, *, st
             drawn = min(chunk, count - first)
             particles = draw_particles(model, target, drawn, stream=stream.at(stream.step, stream.particle + first))
             log_weights[first : first + drawn] = particles.log_weights()
+            if tally is not None:
+                tally.add(particles.topologies, log_weights[first : first + drawn])
     return log_weights
 
 
@@ -51,13 +59,17 @@ def evaluate(
     *,
     particles: int,
     stream: RandomStream,
+    tally: TopologyTally | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
-    """Each repeat draws `samples` trees and makes all three estimates of them: of each, of `particles`, of all."""
+    """Each repeat draws `samples` trees and makes all three estimates of them: of each, of `particles`, of all.
+
+    A `tally` is told which topologies they have.
+    """
     check_same_taxa(model, target)
     rows = np.empty((config.repeats, config.samples))
     for repeat in range(config.repeats):
-        rows[repeat] = draw_log_weights(model, target, config.samples, stream=stream.at(repeat))
+        rows[repeat] = draw_log_weights(model, target, config.samples, stream=stream.at(repeat), tally=tally)
         if progress:
             progress(repeat + 1)
     particles = min(particles, config.samples)

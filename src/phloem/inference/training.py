@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +14,14 @@ from phloem.errors import BadArgument, TrainingFailed
 from phloem.inference.adam import Adam
 from phloem.inference.estimators import ESTIMATORS, doubly_reparameterized
 from phloem.inference.evaluation import draw_log_weights
+from phloem.inference.history import History
+from phloem.inference.history import Report as Report
 from phloem.inference.particles import check_same_taxa, draw_particles
 from phloem.inference.schedules import settings_at
+from phloem.inference.stopping import is_done
+from phloem.inference.tally import TopologyTally
+from phloem.interrupts import held
+from phloem.kernels.arrays import AnyArray
 from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
 from phloem.variational.joint import JointModel
@@ -41,6 +48,7 @@ class Training:
         self.config = config
         self.seed = seed
         self.steps_done = 0
+        self.skipped = 0  # steps so far that moved nothing
         self._skipped_in_a_row = 0
         self._stream = RandomStream(seed, "training")
         self._estimator = ESTIMATORS[config.estimator]
@@ -57,6 +65,7 @@ class Training:
         moved = math.isfinite(lower_bound)
         if moved:
             moved = self._topology_adam.step(topology_rate) & self._branch_adam.step(branch_rate)
+        self.skipped += not moved
         self._skipped_in_a_row = 0 if moved else self._skipped_in_a_row + 1
         if self._skipped_in_a_row == MOST_SKIPPED_IN_A_ROW:
             raise TrainingFailed(
@@ -88,38 +97,81 @@ class Training:
         )
         return estimate.lower_bound
 
+    def state(self) -> dict[str, AnyArray]:
+        """All that the next step depends on, besides the config, the seed and the target."""
+        return {
+            **{f"model.{name}": tensor.detach().numpy() for name, tensor in self.model.state_dict().items()},
+            **{f"topology_adam.{name}": array for name, array in self._topology_adam.state().items()},
+            **{f"branch_adam.{name}": array for name, array in self._branch_adam.state().items()},
+            "counters": np.array([self.steps_done, self.skipped, self._skipped_in_a_row], np.int64),
+        }
 
-class Report(NamedTuple):
-    """A line of the history."""
-
-    step: int
-    seconds: float  # since training began
-    inverse_temperature: float
-    lower_bound: float  # of the tempered target, the mean over the steps since the last report
-    elbo: float  # of the target itself
+    def restore(self, state: dict[str, AnyArray]) -> None:
+        """Go on from a state, bit for bit as the training that gave it would have."""
+        mine = self.state()
+        if {name: (array.shape, array.dtype) for name, array in state.items()} != {
+            name: (array.shape, array.dtype) for name, array in mine.items()
+        }:
+            raise BadArgument("training: the state is that of another model. Use its own support and settings.")
+        for name, array in mine.items():
+            array[...] = state[name]  # in place: these are the memory of the model and of its optimisers
+        self.steps_done, self.skipped, self._skipped_in_a_row = state["counters"].tolist()
 
 
 def train(
-    training: Training, evaluation: EvaluationConfig, *, progress: Callable[[Report], None] | None = None
+    training: Training,
+    evaluation: EvaluationConfig,
+    *,
+    history: History | None = None,
+    progress: Callable[[Report], None] | None = None,
+    after_step: Callable[[StepInfo], None] | None = None,
 ) -> list[Report]:
-    """Take the steps that are left; every now and then look how good the model is."""
-    start = time.monotonic()
+    """Take the steps that are left; every now and then look how good the model is.
+
+    history: of the steps that were taken before; it is carried on. A request to stop (Ctrl-C) waits for the end of a
+    step, but not of the first, which compiles what no one has used before.
+    """
+    history = History() if history is None else history
+    start = time.monotonic() - history.seconds
     steps = training.config.steps
     looks = {share * steps // evaluation.reports for share in range(1, evaluation.reports + 1)}
-    stream = RandomStream(training.seed, "report")
-    history: list[Report] = []
-    bounds: list[float] = []
-    while training.steps_done < steps:
-        info = training.step()
-        bounds.append(info.lower_bound)
-        if info.step in looks:
-            log_weights = draw_log_weights(
-                training.model, training.target, evaluation.report_samples, stream=stream.at(info.step)
-            )
-            seconds = time.monotonic() - start
-            elbo = float(log_weights.mean())
-            history.append(Report(info.step, seconds, info.inverse_temperature, float(np.mean(bounds)), elbo))
-            bounds.clear()
+    last_look = history.reports[-1].step if history.reports else 0
+    whole: Callable[[], AbstractContextManager[None]] = nullcontext
+    while True:
+        if training.steps_done in looks and training.steps_done > last_look:  # also if it was stopped just before it
+            report = _look(training, evaluation, history, start)
+            last_look = report.step
+            with held():
+                history.reports.append(report)
+                history.bounds.clear()
             if progress:
-                progress(history[-1])
-    return history
+                progress(report)
+        if is_done(training.steps_done, history.reports, training.config):
+            return history.reports
+        with whole():
+            info = training.step()
+            if not info.skipped:
+                history.bounds.append(info.lower_bound)
+            history.seconds = time.monotonic() - start
+        whole = held
+        if after_step:
+            after_step(info)
+
+
+def _look(training: Training, evaluation: EvaluationConfig, history: History, start: float) -> Report:
+    """Draw from the model without training it."""
+    step = training.steps_done
+    tally = TopologyTally()
+    stream = RandomStream(training.seed, "report", step)
+    log_weights = draw_log_weights(
+        training.model, training.target, evaluation.report_samples, stream=stream, tally=tally
+    )
+    return Report(
+        step=step,
+        seconds=time.monotonic() - start,
+        inverse_temperature=settings_at(step, training.config).inverse_temperature,
+        lower_bound=float(np.mean(history.bounds)) if history.bounds else math.nan,
+        elbo=float(log_weights.mean()),
+        topologies=len(tally),
+        skipped=training.skipped,
+    )

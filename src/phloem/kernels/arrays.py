@@ -12,6 +12,7 @@ LongArray: TypeAlias = NDArray[np.int64]
 WordArray: TypeAlias = NDArray[np.uint64]
 FloatArray: TypeAlias = NDArray[np.float64]
 RealArray: TypeAlias = NDArray[Any]  # single or double precision
+AnyArray: TypeAlias = NDArray[Any]
 
 Array = TypeVar("Array", bound=NDArray[Any])
 

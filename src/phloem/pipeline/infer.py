@@ -1,162 +1,172 @@
-"""Alignment → posterior: support, training, evaluation."""
+"""Alignment → posterior: support, training, evaluation; one run or several, begun or gone on with."""
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import torch
-
-from phloem.config import BootstrapConfig, InferConfig
+from phloem.config import InferConfig, to_toml
 from phloem.data.alignment import Alignment
-from phloem.data.examples import EXAMPLES
-from phloem.data.patterns import compress
+from phloem.data.patterns import SitePatterns, compress
 from phloem.data.reading import read_alignment
-from phloem.inference.evaluation import Evaluation, evaluate
-from phloem.inference.training import Report as Report
-from phloem.inference.training import Training, train
-from phloem.pipeline.run_directory import RunDirectory
-from phloem.pipeline.tree_files import read_samples
-from phloem.random_streams import RandomStream
-from phloem.search.bootstrap import BootstrapProgress, bootstrap
-from phloem.search.iqtree import check_alignment, find_iqtree
-from phloem.target.likelihood import TreeLikelihood
-from phloem.target.posterior import TreePosterior
-from phloem.target.prior import TreePrior
+from phloem.data.summary import summarize
+from phloem.display.news import News, Notice, Overview, Phase
+from phloem.errors import BadArgument
+from phloem.inference.checkpoints import Checkpoint
+from phloem.inference.history import History
+from phloem.inference.training import Training
+from phloem.interrupts import stoppable
+from phloem.pipeline.combination import combine_runs
+from phloem.pipeline.completion import Progress, RunOptions, complete_run
+from phloem.pipeline.events import check_tensorboard
+from phloem.pipeline.model_building import build_model, build_target
+from phloem.pipeline.posterior import Posterior, load_posterior
+from phloem.pipeline.provenance import write_provenance
+from phloem.pipeline.run_directory import CONFIG, RunDirectory, claimed
+from phloem.pipeline.saved_runs import SavedRuns, alignment_of, find_saved, run_configs
+from phloem.pipeline.several_runs import complete_runs
+from phloem.pipeline.support_source import SupportSource, Trees
 from phloem.target.threads import physical_cores
-from phloem.trees.sample import TreeSample
-from phloem.variational.branch_registry import build_branch_model
-from phloem.variational.collection import collect_support
-from phloem.variational.joint import JointModel
-from phloem.variational.sbn import SubsplitNetwork
 from phloem.variational.support import SubsplitSupport
 
 
-class Progress(NamedTuple):
-    """News of a run: what it does, which share of that is done, and the last report of the training."""
+class Request(NamedTuple):
+    """What is to be inferred, from what, and where the files go."""
 
-    phase: str
-    share: float
-    report: Report | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Inference:
-    """A trained model and what is known of it."""
-
-    alignment: Alignment
-    target: TreePosterior
-    model: JointModel
-    history: list[Report]
-    evaluation: Evaluation
-    seconds: float
+    source: str | Path | Alignment | None  # None goes on with the alignment of the run's checkpoint
+    directory: Path
+    resolve: Callable[[InferConfig | None], InferConfig]  # from the settings of the run to go on with, if there is one
+    trees: Trees = ()
+    resume: bool = False
+    force: bool = False
+    command: str = ""  # for the records
 
 
-def infer(
-    source: str | Path,
-    out: Path,
+class Interrupted(KeyboardInterrupt):
+    """A run was stopped, at the end of a step that is saved or, with None, before there was anything to save."""
+
+    def __init__(self, directory: Path, step: int | None) -> None:
+        super().__init__(f"stopped; what is done is in {directory}")
+        self.directory = directory
+        self.step = step
+
+
+def run_inference(request: Request, options: RunOptions, progress: Progress) -> Posterior:
+    """Infer a posterior, in a directory of its own that a stopped run goes on from."""
+    options = options._replace(threads=options.threads or physical_cores())
+    if options.tensorboard:
+        check_tensorboard()
+    with claimed(request.directory, resume=request.resume, force=request.force) as directory:
+        try:
+            with stoppable():
+                _infer(directory, request, options, progress)
+        except KeyboardInterrupt:
+            raise Interrupted(directory.path, _saved_step(directory)) from None
+        return load_posterior(directory.path)
+
+
+def _infer(directory: RunDirectory, request: Request, options: RunOptions, progress: Progress) -> None:
+    saved = SavedRuns(directory.path)
+    if request.resume:
+        saved = find_saved(directory, lambda text: progress(Notice(text)))
+    config = request.resolve(saved.config)
+    saved.check_config(config)
+    source, alignment = _alignment(request, saved)
+    patterns = compress(alignment)
+    target = build_target(patterns, config)
+    progress(
+        Overview(
+            source=source,
+            alignment=summarize(alignment),
+            model=target.likelihood.model.in_words(),
+            branches=config.branches,
+            steps=config.training.steps,
+            runs=config.runs,
+            directory=directory.path,
+        )
+    )
+    support = _support(directory, request, saved, source, alignment, config, options, progress)
+    directory.write(CONFIG, to_toml(config))
+    runs = [directory] if config.runs == 1 else [directory.child(number + 1) for number in range(config.runs)]
+    begun = [
+        _begin(run, own_config, source, patterns, support)
+        if number >= len(saved.checkpoints) or (checkpoint := saved.checkpoints[number]) is None
+        else checkpoint
+        for number, (run, own_config) in enumerate(zip(runs, run_configs(config), strict=True))
+    ]
+    if request.resume:
+        progress(Notice(_where_from(begun, config)))
+    for run in {run.path: run for run in (directory, *runs)}.values():
+        write_provenance(run, alignment, source, config, request.command)
+    if config.runs == 1:
+        if not directory.is_finished():
+            complete_run(directory, begun[0], options, progress)
+    else:
+        complete_runs(runs, options, progress)
+        combine_runs(directory, config)
+
+
+def _alignment(request: Request, saved: SavedRuns) -> tuple[str, Alignment]:
+    """The alignment's name, and the alignment, which must be that of the checkpoints."""
+    if request.source is None:
+        if saved.first is None:
+            raise BadArgument(f"{request.directory}: has no checkpoint to go on from. Name the alignment.")
+        return saved.first.source, alignment_of(saved.first.patterns)
+    if isinstance(request.source, Alignment):
+        source, alignment = "alignment", request.source
+    else:
+        source, alignment = str(request.source), read_alignment(request.source)
+    saved.check_alignment(alignment, source)
+    return source, alignment
+
+
+def _support(
+    directory: RunDirectory,
+    request: Request,
+    saved: SavedRuns,
+    source: str,
+    alignment: Alignment,
     config: InferConfig,
-    *,
-    trees: Sequence[str | Path] = (),
-    threads: int | None = None,
-    progress: Callable[[Progress], None] = lambda _news: None,
-) -> Inference:
-    """Infer the posterior of an alignment, and write the run to a new directory.
-
-    trees: files for the support; without any, those of a bundled example, or else IQ-TREE's bootstrap trees.
-    threads: cores for the likelihood; by default all physical ones.
-    """
-    start = time.monotonic()
-    threads = threads or physical_cores()
-    alignment = read_alignment(source)
-    samples = _given_samples(source, alignment, trees)
-    if not samples:  # better before a directory is made than after
-        check_alignment(alignment)
-        find_iqtree()
-    run = RunDirectory(out)
-    samples = samples or _bootstrap_samples(alignment, run, config, threads, progress)
-    progress(Progress("support", 0.0))
-    support = collect_support(samples, credible=config.credible)
-    target = TreePosterior(TreeLikelihood(compress(alignment), threads=threads), TreePrior(config.prior_rate))
-    model = build_model(support, config)
-    training = Training(model, target, config.training, seed=config.seed)
-    with single_threaded_products():
-        history = train(
-            training,
-            config.evaluation,
-            progress=lambda report: progress(Progress("training", report.step / config.training.steps, report)),
-        )
-        run.write_config(config)
-        run.write_model(model)
-        run.write_history(history)
-        evaluation = evaluate(
-            model,
-            target,
-            config.evaluation,
-            particles=config.training.particles,
-            stream=RandomStream(config.seed, "evaluation"),
-            progress=lambda repeat: progress(Progress("evaluation", repeat / config.evaluation.repeats)),
-        )
-    result = Inference(alignment, target, model, history, evaluation, time.monotonic() - start)
-    run.write_summary(summarize(result, config))
-    return result
+    options: RunOptions,
+    progress: Progress,
+) -> SubsplitSupport:
+    """The support of the checkpoints or, where there are none yet, a new one. Its trees must be there before a run
+    that is in the way is removed."""
+    if saved.first is not None and not request.trees:
+        return saved.first.support
+    trees = SupportSource(source, alignment, config, request.trees)
+    if request.force:
+        directory.clear()
+    phase: Phase = "bootstrap" if trees.is_bootstrap else "support"
+    progress(News(1, phase, 0.0))
+    support = trees.collect(
+        directory.bootstrap,
+        options.threads,
+        replace=request.force,
+        progress=lambda share: progress(News(1, phase, share)),
+    )
+    saved.check_support(support)
+    return support
 
 
-@contextmanager
-def single_threaded_products() -> Iterator[None]:
-    """Keep torch to one core: its products are so small that more gain nothing, and on a busy machine they wait."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def _begin(
+    run: RunDirectory, config: InferConfig, source: str, patterns: SitePatterns, support: SubsplitSupport
+) -> Checkpoint:
+    """The checkpoint before the first step."""
+    run.make()
+    training = Training(build_model(support, config), build_target(patterns, config), config.training, seed=config.seed)
+    checkpoint = Checkpoint(source, to_toml(config), patterns, support, training.state(), History())
+    run.checkpoints.add(checkpoint)
+    return checkpoint
 
 
-def build_model(support: SubsplitSupport, config: InferConfig) -> JointModel:
-    """An untrained model; its first weights depend on the seed alone."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(RandomStream(config.seed, "weights").key()[0]))
-        branches = build_branch_model(config.branches, support, depth=config.depth, width=config.width)
-    return JointModel(SubsplitNetwork(support), branches)
+def _where_from(begun: list[Checkpoint], config: InferConfig) -> str:
+    steps = [checkpoint.step for checkpoint in begun]
+    if not any(steps):
+        return "no checkpoint yet: starting from the beginning"
+    return f"going on from step {', '.join(f'{step:,}' for step in steps)} of {config.training.steps:,}"
 
 
-def summarize(result: Inference, config: InferConfig) -> dict[str, Any]:
-    """The result in a few numbers."""
-    support = result.model.network.support
-    return {
-        "taxa": len(result.alignment.taxa),
-        "sites": result.alignment.site_count,
-        "patterns": len(result.target.likelihood.patterns),
-        "support": {
-            "topologies": support.topology_count,
-            "splits": len(support.splits),
-            "parameters": support.parameter_count,
-        },
-        "branches": config.branches,
-        "steps": config.training.steps,
-        "seed": config.seed,
-        "seconds": round(result.seconds, 3),
-        **{name: estimated._asdict() for name, estimated in result.evaluation._asdict().items()},
-    }
-
-
-def _given_samples(source: str | Path, alignment: Alignment, trees: Sequence[str | Path]) -> list[TreeSample]:
-    """The trees that were given, else a bundled example's own, else none."""
-    if not trees and str(source) in EXAMPLES and not Path(source).exists():
-        trees = [source]
-    return read_samples(trees, taxa=alignment.taxa)
-
-
-def _bootstrap_samples(
-    alignment: Alignment, run: RunDirectory, config: InferConfig, threads: int, progress: Callable[[Progress], None]
-) -> list[TreeSample]:
-    """IQ-TREE's bootstrap trees. Those that a stopped run has left in the directory are not made again."""
-    settings = BootstrapConfig(seed=config.seed, threads=threads)
-
-    def show(news: BootstrapProgress) -> None:
-        progress(Progress("bootstrap", news.done / settings.replicates))
-
-    return read_samples(bootstrap(alignment, run.bootstrap, settings, progress=show).files, taxa=alignment.taxa)
+def _saved_step(directory: RunDirectory) -> int | None:
+    """The step that a stopped run can go on from: of several runs the least."""
+    steps = [step for run in directory.children() or [directory] if (step := run.checkpoints.newest_step()) is not None]
+    return min(steps, default=None)

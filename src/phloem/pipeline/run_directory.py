@@ -1,68 +1,149 @@
-"""The files of a run of `phloem infer`."""
+"""The directory of a run of `phloem infer`: who may use it, and the files in it."""
 
-import csv
-import io
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import tomli_w
+from filelock import FileLock, Timeout
 
-from phloem.config import InferConfig
-from phloem.errors import FileProblem
-from phloem.files import atomic_write, cannot_write, check_can_write
-from phloem.inference.parameters import write_parameters
-from phloem.inference.training import Report
-from phloem.variational.joint import JointModel
-from phloem.variational.support_file import write_support
+from phloem.errors import BadArgument, FileProblem
+from phloem.files import atomic_write, cannot_write, check_can_write, remove_leftovers
+from phloem.inference.checkpoints import CheckpointFolder
 
+LOCK = ".lock"
+CONFIG = "config.toml"
+CHECKPOINTS = "checkpoints"
 BOOTSTRAP = "bootstrap"
+TENSORBOARD = "tensorboard"
+RESULTS = (
+    "provenance.json",
+    "support.npz",
+    "history.csv",
+    "parameters.safetensors",
+    "topologies.csv",
+    "clades.csv",
+    "summary.json",
+)
 
 
 class RunDirectory:
-    """A directory that holds one run, or nothing but its bootstrap trees so far."""
+    """A directory that holds one run, or several in directories of their own below it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        if path.exists() and not path.is_dir():
-            raise FileProblem(f"{path}: is not a directory. Name a new or an empty one for --out.")
+        self.checkpoints = CheckpointFolder(path / CHECKPOINTS)
+        self.bootstrap = path / BOOTSTRAP
+        self.tensorboard = path / TENSORBOARD
+
+    def child(self, number: int) -> "RunDirectory":
+        """The directory of one of several runs, counted from 1."""
+        return RunDirectory(self.path / f"run-{number}")
+
+    def children(self) -> list["RunDirectory"]:
+        """The directories of several runs, as far as they have been made."""
+        found: list[RunDirectory] = []
+        while (child := self.child(len(found) + 1)).path.is_dir():
+            found.append(child)
+        return found
+
+    def holds_run(self) -> bool:
+        """Whether a run has begun here."""
+        return any((self.path / name).exists() for name in (CONFIG, CHECKPOINTS, "run-1"))
+
+    def make(self) -> None:
+        """Make the directory, if it is not there yet."""
         try:
-            path.mkdir(parents=True, exist_ok=True)
-            inside = sorted(entry.name for entry in path.iterdir())
+            self.path.mkdir(exist_ok=True)
         except OSError as problem:
-            raise cannot_write(path, problem) from None
-        if inside not in ([], [BOOTSTRAP]):
-            raise FileProblem(f"{path}: is not empty (it holds {inside[0]}). Name another directory for --out.")
-        check_can_write(path / "config.toml")
+            raise cannot_write(self.path, problem) from None
 
-    @property
-    def bootstrap(self) -> Path:
-        """Where bootstrap trees go."""
-        return self.path / BOOTSTRAP
+    def clear(self) -> None:
+        """Remove a run, and nothing that is not phloem's. Bootstrap trees stay: they know what they are of."""
+        try:
+            for child in self.children():
+                child.clear()
+                (child.path / LOCK).unlink(missing_ok=True)
+                with suppress(OSError):  # somebody else's files are in it
+                    child.path.rmdir()
+            for name in (CONFIG, *RESULTS):
+                (self.path / name).unlink(missing_ok=True)
+            for folder in (self.checkpoints.path, self.tensorboard):
+                if folder.exists():
+                    shutil.rmtree(folder)
+        except OSError as problem:
+            raise cannot_write(self.path, problem) from None
 
-    def write_config(self, config: InferConfig) -> None:
-        """Every setting, with those that were left to their defaults."""
-        self._write("config.toml", tomli_w.dumps(asdict(config)))
+    def is_finished(self) -> bool:
+        """Whether all results are there. What is missing can be made again from the last checkpoint."""
+        return all((self.path / name).exists() for name in (CONFIG, *RESULTS))
 
-    def write_model(self, model: JointModel) -> None:
-        """The support and the trained parameters."""
-        write_support(model.network.support, self.path / "support.npz")
-        write_parameters(model, self.path / "parameters.safetensors")
-
-    def write_history(self, history: Sequence[Report]) -> None:
-        """A row a report."""
-        table = io.StringIO()
-        writer = csv.writer(table, lineterminator="\n")
-        writer.writerow(Report._fields)
-        writer.writerows((step, f"{seconds:.3f}", *map(repr, rest)) for step, seconds, *rest in history)
-        self._write("history.csv", table.getvalue())
-
-    def write_summary(self, summary: dict[str, Any]) -> None:
-        """The result in a few numbers."""
-        self._write("summary.json", json.dumps(summary, indent=2) + "\n")
-
-    def _write(self, name: str, text: str) -> None:
+    def write(self, name: str, content: str) -> None:
+        """Write a text file, whole or not at all."""
         with atomic_write(self.path / name) as stream:
-            stream.write(text.encode())
+            stream.write(content.encode())
+
+    def write_json(self, name: str, content: dict[str, Any]) -> None:
+        """Write a JSON file for people and programs."""
+        self.write(name, json.dumps(content, indent=2) + "\n")
+
+
+@contextmanager
+def claimed(path: Path, *, resume: bool = False, force: bool = False) -> Iterator[RunDirectory]:
+    """A run directory that no one else can use meanwhile: a new one, or one whose run is to go on or to be replaced.
+
+    Nothing is left of a new directory in which nothing was written.
+    """
+    if resume and force:
+        raise BadArgument("--resume and --force: go on with the run that is there, or replace it. Give one of them.")
+    try:
+        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+        if not missing and not path.is_dir():
+            raise FileProblem(f"{path}: is not a directory. Name a new or an empty one for --out.")
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as problem:
+        raise cannot_write(path, problem) from None
+    lock = FileLock(path / LOCK, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise FileProblem(f"{path}: another run is at work in it. Wait for it, or name another --out.") from None
+    except OSError as problem:
+        raise cannot_write(path, problem) from None
+    directory = RunDirectory(path)
+    try:
+        _check_usable(directory, resume, force)
+        yield directory
+    finally:
+        _remove_if_unused(missing)
+        lock.release()
+
+
+def _check_usable(directory: RunDirectory, resume: bool, force: bool) -> None:
+    path = directory.path
+    remove_leftovers(path)
+    remove_leftovers(directory.checkpoints.path)
+    check_can_write(path / CONFIG)
+    if directory.holds_run():
+        if not resume and not force:
+            raise FileProblem(
+                f"{path}: holds a run. Go on with it (--resume), replace it (--force), or name another --out."
+            )
+        return
+    try:
+        others = sorted(entry.name for entry in path.iterdir() if entry.name not in (LOCK, BOOTSTRAP))
+    except OSError as problem:
+        raise cannot_write(path, problem) from None
+    if others:
+        raise FileProblem(f"{path}: is not empty (it holds {others[0]}) and no run. Name another directory for --out.")
+
+
+def _remove_if_unused(made: list[Path]) -> None:
+    """Remove directories that were made for a run, innermost first, if nothing but the lock is in them."""
+    with suppress(OSError):
+        if made and [entry.name for entry in made[0].iterdir()] == [LOCK]:
+            (made[0] / LOCK).unlink()
+            for folder in made:
+                folder.rmdir()

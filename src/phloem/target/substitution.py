@@ -55,6 +55,23 @@ class SubstitutionModel:
             "invariant": None if rates.invariant is None else rates.invariant.item(),
         }
 
+    def in_words(self) -> str:
+        """Name and parameters in a line."""
+        model = self.describe()
+        parts = [model["name"]]
+        if model["name"] not in ("JC69", "F81"):
+            parts.append("exchangeabilities " + " ".join(f"{rate:g}" for rate in model["exchangeabilities"]))
+        if model["name"] not in ("JC69", "K80", "SYM"):
+            parts.append("frequencies " + " ".join(f"{share:.4f}" for share in model["frequencies"]))
+        if model["gamma_shape"] is not None:
+            parts.append(
+                f"{model['gamma_categories']} gamma categories ({model['gamma_method']}) "
+                f"of shape {model['gamma_shape']:g}"
+            )
+        if model["invariant"] is not None:
+            parts.append(f"invariant sites {model['invariant']:g}")
+        return ", ".join(parts)
+
     def rate_matrix(self) -> Tensor:
         """Q, (4, 4): one substitution a site and unit of time on average, before rates differ between sites."""
         rows, columns = zip(*PAIRS, strict=True)

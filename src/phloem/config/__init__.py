@@ -1,0 +1,29 @@
+"""Every setting with its default. A setting that makes no sense cannot exist."""
+
+from phloem.config.bootstrap import LEAST_BOOTSTRAP_TREES as LEAST_BOOTSTRAP_TREES
+from phloem.config.bootstrap import MOST_REPLICATES as MOST_REPLICATES
+from phloem.config.bootstrap import PLAIN_MODEL as PLAIN_MODEL
+from phloem.config.bootstrap import BootstrapConfig as BootstrapConfig
+from phloem.config.bootstrap import iqtree_model as iqtree_model
+from phloem.config.infer import BRANCH_MODELS as BRANCH_MODELS
+from phloem.config.infer import PRESETS as PRESETS
+from phloem.config.infer import InferConfig as InferConfig
+from phloem.config.infer import SupportConfig as SupportConfig
+from phloem.config.infer import preset as preset
+from phloem.config.model import ALIASES as ALIASES
+from phloem.config.model import EMPIRICAL as EMPIRICAL
+from phloem.config.model import MODEL_PARAMETERS as MODEL_PARAMETERS
+from phloem.config.model import ModelConfig as ModelConfig
+from phloem.config.resolve import differences as differences
+from phloem.config.resolve import read_config as read_config
+from phloem.config.resolve import resolve as resolve
+from phloem.config.toml import FileSettings as FileSettings
+from phloem.config.toml import from_toml as from_toml
+from phloem.config.toml import read_toml as read_toml
+from phloem.config.toml import to_toml as to_toml
+from phloem.config.training import DECAYS as DECAYS
+from phloem.config.training import ESTIMATORS as ESTIMATORS
+from phloem.config.training import MOST_PARTICLES as MOST_PARTICLES
+from phloem.config.training import STOPS as STOPS
+from phloem.config.training import EvaluationConfig as EvaluationConfig
+from phloem.config.training import TrainingConfig as TrainingConfig

@@ -1,0 +1,87 @@
+"""Substitution models: which there are, and what each of them takes."""
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from phloem.config.checks import check_count
+from phloem.errors import ConfigError
+
+# Which parameters each model takes; all others must be left out.
+MODEL_PARAMETERS: dict[str, frozenset[str]] = {
+    "JC": frozenset(),
+    "K80": frozenset({"kappa"}),
+    "F81": frozenset({"frequencies"}),
+    "HKY": frozenset({"kappa", "frequencies"}),
+    "TN93": frozenset({"kappa", "frequencies"}),
+    "SYM": frozenset({"rates"}),
+    "GTR": frozenset({"rates", "frequencies"}),
+}
+ALIASES = {"JC69": "JC", "HKY85": "HKY", "K2P": "K80", "TN": "TN93"}
+EMPIRICAL: Final = "empirical"
+
+# What `phloem.target` can compute with; a test holds the limits together.
+MOST_CATEGORIES: Final = 64
+SHAPES: Final = (0.001, 10_000.0)
+SUM_TOLERANCE: Final = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """A substitution model with fixed parameters.
+
+    kappa: one number, or for TN93 two (A↔G, C↔T). frequencies: of A, C, G, T, or `empirical` to count them in
+    the alignment, which a model that has frequencies does unless it is told otherwise. rates: AC, AG, AT, CG, CT, GT.
+    gamma: number of rate categories, with shape alpha. invariant: the proportion of invariant sites.
+    """
+
+    name: str = "JC"
+    kappa: tuple[float, ...] | None = None
+    frequencies: tuple[float, ...] | Literal["empirical"] | None = None
+    rates: tuple[float, ...] | None = None
+    gamma: int | None = None
+    alpha: float | None = None
+    median_rates: bool = False
+    invariant: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", ALIASES.get(self.name.upper(), self.name.upper()))
+        if self.name not in MODEL_PARAMETERS:
+            raise ConfigError(f"model {self.name}: choose one of {', '.join(MODEL_PARAMETERS)}.")
+        if self.frequencies is None and "frequencies" in MODEL_PARAMETERS[self.name]:
+            object.__setattr__(self, "frequencies", EMPIRICAL)
+        self._check_parameters()
+        self._check_site_rates()
+
+    def _check_parameters(self) -> None:
+        """Those of the model and no others, as many numbers as it takes, and all of them possible."""
+        wanted = MODEL_PARAMETERS[self.name]
+        for parameter, count in {"kappa": 2 if self.name == "TN93" else 1, "frequencies": 4, "rates": 6}.items():
+            value = getattr(self, parameter)
+            if value is not None and parameter not in wanted:
+                raise ConfigError(f"model {self.name} has no {parameter}. Leave --{parameter} out.")
+            if value is None and parameter in wanted:
+                raise ConfigError(f"model {self.name} needs {parameter}. Give --{parameter}.")
+            if value is None or value == EMPIRICAL:
+                continue
+            if isinstance(value, str) or len(value) != count:
+                given = repr(value) if isinstance(value, str) else len(value)
+                raise ConfigError(f"--{parameter}: {self.name} takes {count} numbers, not {given}.")
+            if not all(0 < number < math.inf for number in value):
+                raise ConfigError(f"--{parameter}: finite numbers above 0 are needed, not {list(value)}.")
+            if parameter == "frequencies" and abs(math.fsum(value) - 1) > SUM_TOLERANCE:
+                raise ConfigError(f"--frequencies that sum to {math.fsum(value):g}: they must sum to 1.")
+
+    def _check_site_rates(self) -> None:
+        if (self.gamma is None) != (self.alpha is None):
+            raise ConfigError("--gamma and --alpha belong together: give both or neither.")
+        if self.median_rates and self.gamma is None:
+            raise ConfigError("--median-rates: only gamma categories have medians. Give --gamma and --alpha.")
+        if self.gamma is not None and self.gamma > MOST_CATEGORIES:
+            raise ConfigError(f"{self.gamma} rate categories: --gamma takes 1 to {MOST_CATEGORIES}.")
+        if self.gamma is not None:
+            check_count("--gamma", self.gamma)
+        if self.alpha is not None and not SHAPES[0] <= self.alpha <= SHAPES[1]:
+            raise ConfigError(f"gamma shape {self.alpha:g}: --alpha must be from {SHAPES[0]:g} to {SHAPES[1]:g}.")
+        if self.invariant is not None and not 0 <= self.invariant < 1:
+            raise ConfigError(f"proportion of invariant sites {self.invariant:g}: --invariant must be from 0 up to 1.")

@@ -1,0 +1,88 @@
+"""From a checkpoint to a finished run: the steps that are left, the evaluation, the files."""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from phloem.config import read_config
+from phloem.display.news import Event, News, Notice
+from phloem.inference.checkpoints import Checkpoint
+from phloem.inference.evaluation import evaluate
+from phloem.inference.tally import TopologyTally
+from phloem.inference.training import Report, StepInfo, Training, train
+from phloem.interrupts import held
+from phloem.pipeline.events import TrainingEvents
+from phloem.pipeline.model_building import build_model, build_target, single_threaded_products
+from phloem.pipeline.results import Results, write_results
+from phloem.pipeline.run_directory import CONFIG, RunDirectory
+from phloem.pipeline.saving import CheckpointInterval, Saver
+from phloem.random_streams import RandomStream
+from phloem.variational.support_file import write_support
+
+NEWS_SECONDS = 0.2
+
+Progress = Callable[[Event], None]
+
+
+class RunOptions(NamedTuple):
+    """What decides how a run goes, and not what it finds."""
+
+    threads: int | None = None  # for the likelihood; all physical cores by default
+    interval: CheckpointInterval = CheckpointInterval()
+    tensorboard: bool = False
+
+
+def complete_run(
+    run: RunDirectory, checkpoint: Checkpoint, options: RunOptions, progress: Progress, *, number: int = 1
+) -> None:
+    """Train from the checkpoint on, evaluate, and write the results. `number` is that of the run among several."""
+    config = read_config(checkpoint.config, str(run.path))
+    target = build_target(checkpoint.patterns, config, options.threads)
+    training = Training(build_model(checkpoint.support, config), target, config.training, seed=config.seed)
+    training.restore(checkpoint.training)
+    saver = Saver(run, checkpoint, training, options.interval, lambda text: progress(Notice(text)))
+    run.write(CONFIG, checkpoint.config)
+    write_support(checkpoint.support, run.path / "support.npz")
+    saver.write_history()
+    steps = config.training.steps
+    next_news = 0.0
+
+    def after_step(info: StepInfo) -> None:
+        nonlocal next_news
+        saver.after_step()
+        if (now := time.monotonic()) >= next_news:
+            next_news = now + NEWS_SECONDS
+            progress(News(number, "training", info.step / steps, info.step))
+
+    with single_threaded_products(), TrainingEvents(run, training.steps_done, enabled=options.tensorboard) as events:
+
+        def after_report(report: Report) -> None:
+            saver.write_history()
+            events.add(report)
+            progress(News(number, "training", report.step / steps, report.step, report))
+
+        progress(News(number, "training", training.steps_done / steps, training.steps_done))
+        try:
+            train(training, config.evaluation, history=saver.history, progress=after_report, after_step=after_step)
+        except KeyboardInterrupt:
+            # The first step of a session may have been left half-way. Before it nothing had changed.
+            if training.steps_done > checkpoint.step + 1:
+                with held():
+                    saver.save_if_possible("the steps after it are lost")
+            raise
+        if training.steps_done > saver.saved_step:
+            saver.save_patiently()
+        tally = TopologyTally()
+        repeats = config.evaluation.repeats
+        progress(News(number, "evaluation", 0.0, training.steps_done))
+        evaluation = evaluate(
+            training.model,
+            target,
+            config.evaluation,
+            particles=config.training.particles,
+            stream=RandomStream(config.seed, "evaluation"),
+            tally=tally,
+            progress=lambda repeat: progress(News(number, "evaluation", repeat / repeats, training.steps_done)),
+        )
+    write_results(run, Results(config, training, saver.history, evaluation, tally))
+    progress(News(number, "done", 1.0, training.steps_done))

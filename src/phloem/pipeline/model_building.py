@@ -1,0 +1,43 @@
+"""From settings to the model that is trained and the target that it is trained for."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from phloem.config import InferConfig
+from phloem.data.patterns import SitePatterns
+from phloem.pipeline.likelihood import build_model as build_substitution_model
+from phloem.random_streams import RandomStream
+from phloem.target.likelihood import TreeLikelihood
+from phloem.target.posterior import TreePosterior
+from phloem.target.prior import TreePrior
+from phloem.variational.branch_registry import build_branch_model
+from phloem.variational.joint import JointModel
+from phloem.variational.sbn import SubsplitNetwork
+from phloem.variational.support import SubsplitSupport
+
+
+def build_target(patterns: SitePatterns, config: InferConfig, threads: int | None = None) -> TreePosterior:
+    """The posterior that the settings describe, up to its constant."""
+    substitution = build_substitution_model(config.model, patterns)
+    return TreePosterior(TreeLikelihood(patterns, substitution, threads=threads), TreePrior(config.prior_rate))
+
+
+def build_model(support: SubsplitSupport, config: InferConfig) -> JointModel:
+    """An untrained model; its first weights depend on the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(RandomStream(config.seed, "weights").key()[0]))
+        branches = build_branch_model(config.branches, support, depth=config.depth, width=config.width)
+    return JointModel(SubsplitNetwork(support), branches)
+
+
+@contextmanager
+def single_threaded_products() -> Iterator[None]:
+    """Keep torch to one core: its products are so small that more gain nothing, and on a busy machine they wait."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,148 @@
+"""A finished run as an object: estimates, topologies, clades, history, and the trained model itself."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from phloem.config import InferConfig, read_config
+from phloem.data.alignment import Alignment
+from phloem.errors import FileProblem
+from phloem.files import cannot_write, read_bytes
+from phloem.inference.checkpoints import Checkpoint
+from phloem.inference.evaluation import Estimated
+from phloem.inference.history import Report
+from phloem.inference.parameters import read_parameters
+from phloem.pipeline.history_file import read_history
+from phloem.pipeline.model_building import build_model, build_target
+from phloem.pipeline.run_directory import CONFIG, LOCK, RunDirectory
+from phloem.pipeline.saved_runs import alignment_of
+from phloem.pipeline.tables import read_clades, read_topologies
+from phloem.report.text import describe_posterior
+from phloem.target.posterior import TreePosterior
+from phloem.trees.sample import TreeSample
+from phloem.trees.splits import SplitFrequencies
+from phloem.variational.joint import JointModel
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What a run directory says of the posterior. `print` shows it; `save` copies its directory.
+
+    With several runs, topologies and clades are those of all runs mixed by their marginal likelihoods; the model and
+    the history are those of the best run. `runs` has each of them, or nothing for a single run.
+    """
+
+    directory: Path
+    config: InferConfig
+    summary: dict[str, Any]
+    topologies: TreeSample  # the most probable first, with their probabilities
+    clades: SplitFrequencies  # every split that was seen, with its probability
+    runs: "tuple[Posterior, ...]"
+
+    @property
+    def taxa(self) -> tuple[str, ...]:
+        return self.topologies.taxa
+
+    @property
+    def log_marginal_likelihood(self) -> Estimated:
+        """By importance sampling: the mean over repeats, and their standard deviation."""
+        return Estimated(**self.summary["log_marginal_likelihood"])
+
+    @property
+    def elbo(self) -> Estimated:
+        """The evidence lower bound."""
+        return Estimated(**self.summary["elbo"])
+
+    @property
+    def lower_bound(self) -> Estimated:
+        """The bound of as many draws as training had particles."""
+        return Estimated(**self.summary["lower_bound"])
+
+    @property
+    def best_run(self) -> "Posterior":
+        """The run with the highest marginal likelihood; the posterior itself if it is one run."""
+        return max(self.runs, key=lambda run: run.log_marginal_likelihood.mean, default=self)
+
+    @cached_property
+    def history(self) -> list[Report]:
+        """The reports of the training."""
+        return read_history(self.best_run.directory / "history.csv")
+
+    @cached_property
+    def alignment(self) -> Alignment:
+        """The alignment, from the checkpoint."""
+        return alignment_of(self._checkpoint.patterns)
+
+    @cached_property
+    def target(self) -> TreePosterior:
+        """p(Y, τ, q)."""
+        return build_target(self._checkpoint.patterns, self.config)
+
+    @cached_property
+    def model(self) -> JointModel:
+        """Q(τ, q), trained."""
+        best = self.best_run
+        model = build_model(self._checkpoint.support, best.config)
+        read_parameters(model, best.directory / "parameters.safetensors")
+        return model
+
+    def save(self, path: str | Path) -> "Posterior":
+        """Copy the run to another directory, a new one."""
+        path = Path(path)
+        try:
+            shutil.copytree(self.directory, path, ignore=shutil.ignore_patterns(LOCK))
+        except FileExistsError:
+            raise FileProblem(f"{path}: exists already. Name a new directory.") from None
+        except (OSError, shutil.Error) as problem:
+            raise cannot_write(path, problem) from None
+        return load_posterior(path)
+
+    def describe(self, width: int = 80) -> list[str]:
+        """Lines for a terminal: the evidence, the best topologies, clade supports on a tree."""
+        return list(describe_posterior(self.summary, self.topologies, self.clades, width=width))
+
+    def __str__(self) -> str:
+        return "\n".join(self.describe())
+
+    def __repr__(self) -> str:
+        mean, std = self.log_marginal_likelihood
+        return f"<Posterior of {len(self.taxa)} taxa, log marginal likelihood {mean:.2f} ± {std or 0:.2f}>"
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        """What a notebook shows."""
+        printer.text(str(self))
+
+    @cached_property
+    def _checkpoint(self) -> Checkpoint:
+        run = RunDirectory(self.best_run.directory)
+        found, problems = run.checkpoints.newest()
+        if found is None:
+            raise FileProblem(problems[0] if problems else f"{run.path}: has no checkpoint. It cannot be used further.")
+        return found
+
+
+def load_posterior(directory: str | Path) -> Posterior:
+    """The posterior of a finished run."""
+    run = RunDirectory(Path(directory))
+    if not run.holds_run():
+        raise FileProblem(f"{directory}: holds no run of phloem's. Check the path.")
+    if not (run.path / "summary.json").exists():
+        raise FileProblem(f"{directory}: the run is not finished. Go on with it: --resume.")
+    path = run.path / "summary.json"
+    try:
+        summary: dict[str, Any] = json.loads(read_bytes(path))
+        taxa = tuple(summary["names"])
+    except (ValueError, KeyError, TypeError):
+        raise FileProblem(f"{path}: is damaged, or no summary of this version. Make it again with --resume.") from None
+    config_path = run.path / CONFIG
+    return Posterior(
+        directory=run.path,
+        config=read_config(read_bytes(config_path).decode(errors="replace"), str(config_path)),
+        summary=summary,
+        topologies=read_topologies(run.path / "topologies.csv", taxa),
+        clades=read_clades(run.path / "clades.csv", taxa),
+        runs=tuple(load_posterior(child.path) for child in run.children()),
+    )

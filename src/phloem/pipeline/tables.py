@@ -1,0 +1,66 @@
+"""`topologies.csv` and `clades.csv`: what the posterior says of trees, for people, spreadsheets and phloem itself."""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from phloem.errors import FileProblem
+from phloem.files import read_bytes
+from phloem.trees.reading import parse_newick
+from phloem.trees.sample import TreeSample
+from phloem.trees.splits import SplitFrequencies
+from phloem.trees.writing import format_newick
+
+MOST_TOPOLOGIES = 10_000  # rows; the cumulative probability says what is left
+TOPOLOGY_COLUMNS = ("rank", "probability", "cumulative", "newick")
+CLADE_COLUMNS = ("probability", "taxa", "members")
+INSIDE, OUTSIDE = "*", "."
+
+
+def format_topologies(topologies: TreeSample) -> str:
+    """The most probable topologies of a sample that is ordered by probability."""
+    shown = topologies[:MOST_TOPOLOGIES]
+    trees = format_newick(shown.topologies, shown.taxa)
+    rows = zip(range(1, len(shown) + 1), shown.weights.tolist(), np.cumsum(shown.weights).tolist(), trees, strict=True)
+    return _format(TOPOLOGY_COLUMNS, rows)
+
+
+def read_topologies(path: Path, taxa: tuple[str, ...]) -> TreeSample:
+    """The topologies of a table, with their probabilities as weights."""
+    rows = _read(path, TOPOLOGY_COLUMNS)
+    parsed = parse_newick([row[3] for row in rows], taxa=taxa)
+    return TreeSample(taxa, parsed.topologies, np.array([float(row[1]) for row in rows]), None)
+
+
+def format_clades(splits: SplitFrequencies) -> str:
+    """Every split with its probability: how many taxa are on the side without the first, and which, as stars."""
+    rows = (
+        (frequency, int(members.sum()), "".join(INSIDE if member else OUTSIDE for member in members))
+        for frequency, members in zip(splits.frequencies.tolist(), splits.members, strict=True)
+    )
+    return _format(CLADE_COLUMNS, rows)
+
+
+def read_clades(path: Path, taxa: tuple[str, ...]) -> SplitFrequencies:
+    """The splits of a table."""
+    rows = _read(path, CLADE_COLUMNS)
+    members = np.array([[sign == INSIDE for sign in row[2]] for row in rows], np.bool_).reshape(-1, len(taxa))
+    return SplitFrequencies(taxa, members, np.array([float(row[0]) for row in rows]))
+
+
+def _format(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return table.getvalue()
+
+
+def _read(path: Path, columns: tuple[str, ...]) -> list[list[str]]:
+    header, *rows = [*csv.reader(io.StringIO(read_bytes(path).decode(errors="replace")))] or [[""]]
+    if tuple(header) != columns or any(len(row) != len(columns) for row in rows):
+        raise FileProblem(f"{path}: is damaged, or no table of phloem's. Make it again with --resume.")
+    return rows

@@ -1,0 +1,262 @@
+"""A run that is killed, stopped, or short of disk loses nothing: what it finds is what an undisturbed run finds."""
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from phloem.inference.checkpoints import CheckpointFolder
+
+# 1,000 particles make steps slow enough to be killed among, and few steps make the whole quick.
+SLOW_STEPS = [
+    "--steps",
+    "400",
+    "--branches",
+    "gcn",
+    "--particles",
+    "60",
+    "--runs",
+    "1",
+    "--repeats",
+    "5",
+    "--seed",
+    "3",
+]
+SAME_FILES = ("config.toml", "summary.json", "topologies.csv", "clades.csv", "support.npz", "parameters.safetensors")
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "phloem", "infer", *arguments]
+
+
+def start(*arguments: str, **options) -> subprocess.Popen:
+    return subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def finish(*arguments: str) -> subprocess.CompletedProcess:
+    done = subprocess.run(command(*arguments), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def history_without_seconds(run: Path) -> list[list[str]]:
+    with (run / "history.csv").open() as table:
+        return [row[:1] + row[2:] for row in csv.reader(table)]
+
+
+def assert_same_results(one: Path, two: Path) -> None:
+    for name in SAME_FILES:
+        assert (one / name).read_bytes() == (two / name).read_bytes(), name
+    assert history_without_seconds(one) == history_without_seconds(two)
+
+
+def steps_in(run: Path) -> int:
+    """The step of the newest checkpoint; -1 while there is none."""
+    step = CheckpointFolder(run / "checkpoints").newest_step()
+    return -1 if step is None else step
+
+
+def wait_until(true, process: subprocess.Popen, seconds: float = 60) -> None:
+    give_up = time.monotonic() + seconds
+    while not true():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < give_up, "it takes too long"
+        time.sleep(0.005)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("undisturbed") / "run"
+    finish("primates", "--out", str(out), *SLOW_STEPS)
+    return out
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_ten_times_finds_the_same(undisturbed, tmp_path):
+    out = tmp_path / "run"
+    often = ["--checkpoint-every", "7steps", "--quiet"]
+    moments = random.Random(1)
+    seen = []
+    for kill in range(10):
+        process = start("primates", "--out", str(out), *SLOW_STEPS, *often, "--resume")
+        wait_until(lambda kill=kill: steps_in(out) >= 36 * kill, process)
+        time.sleep(moments.uniform(0, 0.4))
+        process.kill()
+        process.communicate()
+        seen.append(steps_in(out))
+    assert seen == sorted(seen)
+    assert 200 < seen[-1] < 400
+    finish("primates", "--out", str(out), *SLOW_STEPS, *often, "--resume")
+    assert_same_results(undisturbed, out)
+    assert len(json.loads((out / "provenance.json").read_text())["sessions"]) == 11
+    assert len(list((out / "checkpoints").iterdir())) == 2
+    assert not list(out.rglob("*.unfinished"))
+
+
+@pytest.mark.parametrize("request_to_stop", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_request_to_stop_ends_a_run_within_two_seconds_with_a_checkpoint(request_to_stop, undisturbed, tmp_path):
+    out = tmp_path / "run"
+    process = start("primates", "--out", str(out), *SLOW_STEPS, "--plain")
+    wait_until(lambda: (out / "history.csv").exists() and len(history_without_seconds(out)) > 3, process)
+    asked = time.monotonic()
+    process.send_signal(request_to_stop)
+    _, err = process.communicate()
+    assert time.monotonic() - asked < 2
+    assert process.returncode == 130
+    assert steps_in(out) > 4
+    assert err.splitlines()[-1] == (
+        f"phloem: stopped, saved at step {steps_in(out)}. Go on with: phloem infer primates --out {out} --resume"
+    )
+    assert "Traceback" not in err
+    assert f"going on from step {steps_in(out)} of 400" in finish("--out", str(out), "--resume").stderr
+    assert_same_results(undisturbed, out)
+
+
+def test_a_run_that_is_stopped_before_its_first_step_says_how_to_start_again(tmp_path):
+    out = tmp_path / "run"
+    process = start("primates", "--out", str(out), *SLOW_STEPS)
+    wait_until(lambda: (out / ".lock").exists(), process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130
+    assert err.splitlines()[-1].startswith("phloem: stopped, ")
+    assert err.splitlines()[-1].endswith(f"phloem infer primates --out {out} --resume")
+
+
+def test_several_runs_stop_together_and_each_goes_on(undisturbed, tmp_path):
+    """The first of them is the run with the same seed alone; the second has the next seed."""
+    out = tmp_path / "runs"
+    process = start("primates", "--out", str(out), *SLOW_STEPS, "--runs", "2", "--threads", "2")
+    children = out / "run-1", out / "run-2"
+    wait_until(lambda: all((child / "history.csv").exists() for child in children), process)
+    time.sleep(0.5)
+    asked = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert time.monotonic() - asked < 2
+    assert process.returncode == 130
+    assert f"--out {out} --resume" in err.splitlines()[-1]
+    assert 0 < steps_in(children[0]) < 400
+    finish("--out", str(out), "--resume")
+    for name in SAME_FILES:
+        assert (children[0] / name).read_bytes() == (undisturbed / name).read_bytes(), name
+    assert json.loads((children[1] / "summary.json").read_text())["seed"] == 4
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["runs"] == 2
+    assert summary["agreement"]["largest_split_difference"] < 0.05
+
+
+def test_runs_whose_parent_is_killed_save_themselves_and_end(tmp_path):
+    out = tmp_path / "runs"
+    process = start("primates", "--out", str(out), *SLOW_STEPS, "--runs", "2", "--threads", "2")
+    child = out / "run-1"
+    wait_until(lambda: (child / "history.csv").exists() and len(history_without_seconds(child)) > 2, process)
+    process.kill()
+    process.communicate()
+    give_up = time.monotonic() + 20
+    while steps_in(child) < 1:
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+    finish("--out", str(out), "--resume")  # so the locks are free
+
+
+def test_two_runs_cannot_share_a_directory(tmp_path):
+    out = tmp_path / "run"
+    first = start("primates", "--out", str(out), *SLOW_STEPS)
+    wait_until(lambda: steps_in(out) >= 0, first)
+    for option in ("--resume", "--force"):
+        second = subprocess.run(command("primates", "--out", str(out), option), capture_output=True, text=True)
+        assert second.returncode == 2
+        assert second.stderr == (f"phloem: {out}: another run is at work in it. Wait for it, or name another --out.\n")
+    first.kill()
+    first.communicate()
+    assert steps_in(out) >= 0
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of one megabyte, where the tests may mount one."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("this user may not mount file systems")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Leave no space on a small file system."""
+    filler = folder / "filler"
+    with filler.open("wb") as stream:
+        for size in (4096, 1):
+            try:
+                while True:
+                    os.write(stream.fileno(), b"x" * size)
+            except OSError:
+                pass
+    return filler
+
+
+def test_a_full_disk_is_told_of_and_training_goes_on_until_there_is_space_again(small_disk, undisturbed):
+    out = small_disk / "run"
+    process = start("primates", "--out", str(out), *SLOW_STEPS, "--checkpoint-every", "5steps", "--plain")
+    wait_until(lambda: steps_in(out) >= 10, process)
+    filler = fill(small_disk)
+    for line in process.stderr:
+        if "No space left on device" in line:
+            assert "The last checkpoint is of step" in line
+            assert "training goes on" in line
+            break
+    stuck = steps_in(out)
+    filler.unlink()
+    wait_until(lambda: steps_in(out) > stuck, process)
+    assert process.wait() == 0, process.stderr.read()
+    assert_same_results(undisturbed, out)
+
+
+def test_a_run_that_is_stopped_on_a_full_disk_goes_on_from_its_last_checkpoint(small_disk, undisturbed):
+    out = small_disk / "run"
+    process = start("primates", "--out", str(out), *SLOW_STEPS, "--checkpoint-every", "5steps", "--plain")
+    wait_until(lambda: steps_in(out) >= 10, process)
+    filler = fill(small_disk)
+    for line in process.stderr:
+        if "No space left on device" in line:
+            break
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate()
+    assert process.returncode == 130
+    assert f"saved at step {steps_in(out)}." in err.splitlines()[-1]
+    refused = subprocess.run(command("--out", str(out), "--resume"), capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1
+    assert "No space left on device" in refused.stderr
+    filler.unlink()
+    finish("--out", str(out), "--resume")
+    assert_same_results(undisturbed, out)
+
+
+def test_a_directory_that_vanishes_ends_the_run_with_a_line(tmp_path):
+    out = tmp_path / "run"
+    process = start("primates", "--out", str(out), *SLOW_STEPS, "--checkpoint-every", "5steps", "--quiet")
+    wait_until(lambda: steps_in(out) >= 5, process)
+    out.rename(tmp_path / "elsewhere")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert err == f"phloem: {out}: the run directory is gone. Start the run again.\n"
+    assert not out.exists()
+
+
+def test_a_read_only_directory_is_a_line(small_disk):
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    for out in (small_disk, small_disk / "run"):
+        done = subprocess.run(command("primates", "--out", str(out)), capture_output=True, text=True)
+        assert done.returncode == 2
+        assert done.stderr == f"phloem: {out}: cannot be written (Read-only file system).\n"

@@ -1,0 +1,120 @@
+"""Who may use a run directory, and what is removed from it."""
+
+from pathlib import Path
+
+import pytest
+
+from phloem.errors import BadArgument, FileProblem
+from phloem.pipeline.run_directory import LOCK, RESULTS, RunDirectory, claimed
+
+
+def names(path: Path) -> set[str]:
+    return {entry.name for entry in path.iterdir()}
+
+
+def finished_run(path: Path) -> RunDirectory:
+    path.mkdir(parents=True)
+    for name in ("config.toml", *RESULTS):
+        (path / name).write_text("")
+    (path / "checkpoints").mkdir()
+    (path / "checkpoints" / "step-000000001.safetensors").write_text("")
+    return RunDirectory(path)
+
+
+def test_a_new_directory_is_made_with_its_parents_and_nothing_is_left_of_an_unused_one(tmp_path):
+    path = tmp_path / "a" / "b"
+    with claimed(path) as run:
+        assert path.is_dir()
+        assert run.path == path
+    assert names(tmp_path) == set()
+
+
+def test_what_was_written_stays(tmp_path):
+    with claimed(tmp_path / "run") as run:
+        run.write("config.toml", "x")
+    assert names(tmp_path / "run") == {"config.toml", LOCK}
+
+
+def test_an_empty_directory_of_the_users_stays(tmp_path):
+    with claimed(tmp_path):
+        pass
+    assert tmp_path.is_dir()
+
+
+def test_a_claimed_directory_is_refused_to_others_and_free_afterwards(tmp_path):
+    with claimed(tmp_path / "run") as run:
+        run.write("config.toml", "")
+        with pytest.raises(FileProblem, match="another run is at work in it"), claimed(tmp_path / "run", resume=True):
+            pytest.fail("two in one directory")
+    with claimed(tmp_path / "run", resume=True):
+        pass
+
+
+def test_a_run_is_not_overwritten_without_being_asked_to(tmp_path):
+    finished_run(tmp_path / "run")
+    with pytest.raises(FileProblem, match=r"holds a run. Go on with it \(--resume\), replace it \(--force\)"):
+        claimed(tmp_path / "run").__enter__()
+    for option in ({"resume": True}, {"force": True}):
+        with claimed(tmp_path / "run", **option):
+            pass
+    with pytest.raises(BadArgument, match="--resume and --force"):
+        claimed(tmp_path / "run", resume=True, force=True).__enter__()
+
+
+@pytest.mark.parametrize("options", [{}, {"resume": True}, {"force": True}])
+def test_somebody_elses_directory_is_refused_whatever_is_asked(tmp_path, options):
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(FileProblem, match=r"is not empty \(it holds thesis.tex\) and no run"):
+        claimed(tmp_path, **options).__enter__()
+    assert "thesis.tex" in names(tmp_path)
+
+
+def test_bootstrap_trees_alone_are_a_beginning(tmp_path):
+    (tmp_path / "bootstrap").mkdir()
+    with claimed(tmp_path):
+        pass
+
+
+def test_clearing_removes_a_run_and_nothing_else(tmp_path):
+    run = finished_run(tmp_path / "run")
+    finished_run(tmp_path / "run" / "run-1")
+    finished_run(tmp_path / "run" / "run-2")
+    (tmp_path / "run" / "run-2" / "notes").write_text("mine")
+    (tmp_path / "run" / "bootstrap").mkdir()
+    (tmp_path / "run" / "tensorboard").mkdir()
+    (tmp_path / "run" / "thesis.tex").write_text("mine")
+    run.clear()
+    assert names(tmp_path / "run") == {"bootstrap", "thesis.tex", "run-2"}
+    assert names(tmp_path / "run" / "run-2") == {"notes"}
+
+
+def test_what_killed_writers_have_left_is_removed(tmp_path):
+    finished_run(tmp_path / "run")
+    left = [tmp_path / "run" / ".config.toml.abc.unfinished", tmp_path / "run" / "checkpoints" / ".x.unfinished"]
+    for path in left:
+        path.write_text("")
+    with claimed(tmp_path / "run", resume=True):
+        assert not any(path.exists() for path in left)
+
+
+def test_a_run_is_finished_when_all_its_results_are_there(tmp_path):
+    run = finished_run(tmp_path / "run")
+    assert run.is_finished()
+    for name in ("config.toml", *RESULTS):
+        (run.path / name).unlink()
+        assert not run.is_finished()
+        (run.path / name).write_text("")
+
+
+def test_several_runs_are_counted_from_one_as_far_as_there_are_any(tmp_path):
+    for name in ("run-1", "run-2", "run-4"):
+        (tmp_path / name).mkdir()
+    assert [child.path.name for child in RunDirectory(tmp_path).children()] == ["run-1", "run-2"]
+
+
+def test_a_file_in_the_place_of_a_directory_is_a_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileProblem, match="is not a directory"):
+        claimed(tmp_path / "file").__enter__()
+    with pytest.raises(FileProblem, match="cannot be written"):
+        claimed(tmp_path / "file" / "below").__enter__()

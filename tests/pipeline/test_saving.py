@@ -1,0 +1,185 @@
+"""When a run is saved, and what happens if it cannot be."""
+
+import pytest
+
+from inference.test_checkpoints import begun, checkpoint_of
+from phloem.errors import BadArgument, FileProblem
+from phloem.inference.history import Report
+from phloem.pipeline import saving
+from phloem.pipeline.history_file import HistoryFile, read_history
+from phloem.pipeline.run_directory import RunDirectory
+from phloem.pipeline.saving import CheckpointInterval, Saver, parse_interval
+
+NEVER = CheckpointInterval(1e9, None)
+
+
+class Clock:
+    """Time that passes when a test says so."""
+
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(saving, "time", clock)
+    return clock
+
+
+def saver_in(folder, interval=NEVER):
+    training, history = begun("split")
+    notices = []
+    run = RunDirectory(folder)
+    return Saver(run, checkpoint_of(training, history), training, interval, notices.append), training, notices
+
+
+def break_disk(monkeypatch):
+    def fail(*_arguments):
+        raise FileProblem("x: cannot be written (No space left on device).")
+
+    monkeypatch.setattr("phloem.inference.checkpoints.write_checkpoint", fail)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("90", (90, None)),
+        ("90s", (90, None)),
+        ("1.5m", (90, None)),
+        ("2 min", (120, None)),
+        ("1h", (3600, None)),
+        ("0", (0, None)),
+        ("1000steps", (None, 1000)),
+        ("1 step", (None, 1)),
+    ],
+)
+def test_an_interval_is_time_or_steps(text, expected):
+    assert parse_interval(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "often", "-5", "5d", "0steps", "1.5steps", "inf", "5 s s"])
+def test_other_intervals_are_refused(text):
+    with pytest.raises(BadArgument, match="--checkpoint-every"):
+        parse_interval(text)
+
+
+def test_a_run_is_saved_when_its_time_has_come(tmp_path, clock):
+    saver, training, _ = saver_in(tmp_path, CheckpointInterval(60, None))
+    for seconds, saved in ((0, 0), (59, 0), (1, 3), (59, 3), (1, 5)):
+        clock.now += seconds
+        training.step()
+        saver.after_step()
+        assert saver.saved_step == saved
+        assert (saver._run.checkpoints.newest_step() or 0) == saved
+
+
+def test_a_run_is_saved_every_so_many_steps(tmp_path):
+    saver, training, _ = saver_in(tmp_path, CheckpointInterval(None, 3))
+    seen = []
+    for _ in range(7):
+        training.step()
+        saver.after_step()
+        seen.append(saver.saved_step)
+    assert seen == [0, 0, 3, 3, 3, 6, 6]
+
+
+def test_a_disk_that_is_full_is_told_of_and_tried_again_after_a_while(tmp_path, clock, monkeypatch):
+    saver, training, notices = saver_in(tmp_path, CheckpointInterval(None, 1))
+    with monkeypatch.context() as broken:
+        break_disk(broken)
+        for _ in range(5):
+            training.step()
+            saver.after_step()
+        assert notices == [
+            "x: cannot be written (No space left on device). The last checkpoint is of step 0; training goes on."
+        ]
+        clock.now += 10
+        saver.after_step()
+        assert len(notices) == 1
+    saver.after_step()
+    assert saver.saved_step == 0
+    clock.now += 10
+    saver.after_step()
+    assert saver.saved_step == 5
+    assert notices[1:] == ["the run could be saved again, at step 5"]
+
+
+def test_at_the_end_of_training_a_full_disk_is_waited_for_but_not_for_ever(tmp_path, clock, monkeypatch):
+    saver, training, notices = saver_in(tmp_path)
+    training.step()
+    with monkeypatch.context() as broken:
+        break_disk(broken)
+        with pytest.raises(FileProblem, match="No space left"):
+            saver.save_patiently()
+    assert notices == [
+        "x: cannot be written (No space left on device). The last checkpoint is of step 0; waiting for space."
+    ]
+    assert 590 <= clock.now - 1000 <= 600
+    saver.save_patiently()
+    assert saver.saved_step == 1
+
+
+def test_a_directory_that_is_gone_is_not_made_again(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    saver, training, _ = saver_in(folder, CheckpointInterval(None, 1))
+    training.step()
+    folder.rmdir()
+    with pytest.raises(FileProblem, match="the run directory is gone"):
+        saver.after_step()
+    assert not folder.exists()
+
+
+def test_a_lost_folder_of_checkpoints_is_made_again(tmp_path):
+    saver, training, _ = saver_in(tmp_path)
+    training.step()
+    saver.save()
+    (tmp_path / "checkpoints" / "step-000000001.safetensors").unlink()
+    (tmp_path / "checkpoints").rmdir()
+    saver.save()
+    assert saver._run.checkpoints.newest_step() == 1
+
+
+REPORTS = [Report(step, step / 7, 0.5, -1.0 / step, float("nan"), 3, 0) for step in (1, 2, 3)]
+
+
+def test_a_history_file_grows_by_rows_and_loses_those_after_a_checkpoint(tmp_path):
+    path = tmp_path / "history.csv"
+    file = HistoryFile(path)
+    for count in (1, 2, 3):
+        file.write(REPORTS[:count])
+        assert [report.step for report in read_history(path)] == [1, 2, 3][:count]
+    whole = path.read_bytes()
+    HistoryFile(path).write(REPORTS[:2])
+    assert [report.step for report in read_history(path)] == [1, 2]
+    HistoryFile(path).rewrite(REPORTS)
+    assert path.read_bytes() == whole
+    again = read_history(path)[2]
+    assert again[2:4] == REPORTS[2][2:4]
+    assert again.seconds == pytest.approx(REPORTS[2].seconds, abs=1e-3)
+
+
+def test_a_row_that_could_not_be_written_is_written_with_the_next(tmp_path):
+    path = tmp_path / "history.csv"
+    file = HistoryFile(path)
+    file.write(REPORTS[:1])
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(FileProblem, match="cannot be written"):
+        file.write(REPORTS[:2])
+    path.rmdir()
+    file.write(REPORTS)
+    assert len(read_history(path)) == 3
+
+
+@pytest.mark.parametrize("content", ["", "step\n1\n", "{header}\n1,2\n", "{header}\n1,x,1,1,1,1,1\n"])
+def test_a_file_that_is_no_history_is_a_line(tmp_path, content):
+    (tmp_path / "h.csv").write_text(content.format(header=",".join(Report._fields)))
+    with pytest.raises(FileProblem, match=r"h.csv: is (no history|damaged)"):
+        read_history(tmp_path / "h.csv")
