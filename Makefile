@@ -1,4 +1,4 @@
-# make demo   what phloem does, on a bundled example
+# make demo   the posterior of the bundled example, 12 primates
 # make test   all tests
 # make check  format, lint, types
 # make format mend format and lint
@@ -14,7 +14,7 @@ KERNELS := $(wildcard src/phloem/kernels/*.py)
 .PHONY: demo test check format bench clean
 
 demo: $(VENV)/.installed $(VENV)/.kernels
-	$(BIN)/python examples/demo.py
+	$(BIN)/phloem infer primates --preset quick --out build/demo-run --force
 
 test: $(VENV)/.developing $(VENV)/.kernels
 	$(BIN)/python -m pytest

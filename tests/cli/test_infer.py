@@ -99,7 +99,7 @@ def test_the_result_for_people(capsys):
     assert out.startswith("log marginal likelihood ")
     for text in ("\nELBO ", "\nbest topologies (", "\n  1  ", "clade supports in percent", "─ Homo_sapiens\n"):
         assert text in out
-    assert "\nin out:\n" in out
+    assert "\nfiles in out:\n" in out
     assert "phloem.load_posterior('out')" in out
     assert max(map(len, out.splitlines())) <= 80
 
@@ -356,7 +356,7 @@ def test_identical_sequences_are_named_and_kept(capsys):
 
 def test_an_odd_directory_is_shown_as_it_is(capsys):
     assert run(["infer", "primates", "--out", "run[/x] [bold]", *TINY]) == 0
-    assert "\nin run[/x] [bold]:\n" in capsys.readouterr().out
+    assert "\nfiles in run[/x] [bold]:\n" in capsys.readouterr().out
 
 
 BAD = {

@@ -122,12 +122,13 @@ def print_posterior(posterior: "Posterior") -> None:
     width = Console().width if sys.stdout.isatty() else 80
     directory = posterior.directory
     print("\n".join(posterior.describe(width)))
-    print(f"\nin {directory}:")
-    print("  topologies.csv, clades.csv   all topologies and clades with their probabilities")
-    print("  summary.json, history.csv    these numbers, and how training went")
-    print("  config.toml                  every setting, for --config")
-    print(f"\nnext: phloem.load_posterior({str(directory)!r}) in Python has the trained model;")
-    if len(posterior.runs) < 2:
-        print("--runs 2 with another --out shows whether a second run agrees")
-    else:
-        print("more --steps with another --out shows whether the bound still rises")
+    print(f"""
+files in {directory}:
+  topologies.csv, clades.csv  topologies and clades with their probabilities
+  summary.json, history.csv   these numbers, and how training went
+  config.toml                 every setting, for --config
+
+next:
+  phloem.load_posterior({str(directory)!r})  in Python: the trained model, to draw from""")
+    if not posterior.runs:
+        print("  phloem infer … --runs 2 --out ANOTHER  does a second run find the same?")

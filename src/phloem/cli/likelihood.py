@@ -69,7 +69,7 @@ def _print_tables(table: "LikelihoodTable", optimized: bool) -> None:
         console.print(f"sites without any data: {facts.empty_sites}")
     if facts.empty_taxa:
         console.print(f"taxa without any data: {', '.join(facts.empty_taxa)}", markup=False)
-    console.print(f"model {_model_line(table)}\n")
+    console.print(f"model {table.model.in_words()}\n")
     lengths = table.sample.branch_lengths
     assert lengths is not None
     plain = plain_table("tree", "log-likelihood", "tree length")
@@ -84,22 +84,6 @@ def _print_tables(table: "LikelihoodTable", optimized: bool) -> None:
         console.print(_branch_table(table))
     if table.sites is not None:
         console.print(_site_table(table))
-
-
-def _model_line(table: "LikelihoodTable") -> str:
-    model = table.model.describe()
-    parts = [model["name"]]
-    if model["name"] not in ("JC69", "F81"):
-        parts.append("exchangeabilities " + " ".join(f"{rate:g}" for rate in model["exchangeabilities"]))
-    if model["name"] not in ("JC69", "K80", "SYM"):
-        parts.append("frequencies " + " ".join(f"{share:.4f}" for share in model["frequencies"]))
-    if model["gamma_shape"] is not None:
-        parts.append(
-            f"{model['gamma_categories']} gamma categories ({model['gamma_method']}) of shape {model['gamma_shape']:g}"
-        )
-    if model["invariant"] is not None:
-        parts.append(f"invariant sites {model['invariant']:g}")
-    return ", ".join(parts)
 
 
 def _branch_table(table: "LikelihoodTable") -> "Table":

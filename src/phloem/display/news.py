@@ -29,7 +29,7 @@ class News(NamedTuple):
     phase: Phase
     share: float  # of the phase, from 0 to 1
     step: int = 0  # of training
-    report: "Report | None" = None  # each report comes once, when it is new
+    report: "Report | None" = None  # comes when it is new; when a run goes on, the last one comes again
 
 
 class Notice(NamedTuple):

@@ -43,6 +43,11 @@ class History:
     bounds: list[float] = field(default_factory=list)
     seconds: float = 0.0
 
+    @property
+    def last_step(self) -> int:
+        """The step of the last report, 0 before the first."""
+        return self.reports[-1].step if self.reports else 0
+
     def as_arrays(self) -> dict[str, FloatArray]:
         """The same as arrays, exactly."""
         return {

@@ -135,12 +135,12 @@ def train(
     start = time.monotonic() - history.seconds
     steps = training.config.steps
     looks = {share * steps // evaluation.reports for share in range(1, evaluation.reports + 1)}
-    last_look = history.reports[-1].step if history.reports else 0
     whole: Callable[[], AbstractContextManager[None]] = nullcontext
     while True:
-        if training.steps_done in looks and training.steps_done > last_look:  # also if it was stopped just before it
+        if (
+            training.steps_done in looks and training.steps_done > history.last_step
+        ):  # also if it was stopped just before it
             report = _look(training, evaluation, history, start)
-            last_look = report.step
             with held():
                 history.reports.append(report)
                 history.bounds.clear()

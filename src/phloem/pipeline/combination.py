@@ -16,7 +16,7 @@ from phloem.trees.sample import TreeSample
 from phloem.trees.splits import SplitFrequencies
 from phloem.trees.topology import TopologyBatch
 
-SHARED = ("names", "taxa", "sites", "patterns", "model", "branches", "support")
+SHARED = ("names", "taxa", "sites", "patterns", "model", "branches", "support", "evaluation")
 
 
 def combine_runs(directory: RunDirectory, config: InferConfig) -> None:

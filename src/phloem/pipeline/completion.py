@@ -54,14 +54,18 @@ def complete_run(
             next_news = now + NEWS_SECONDS
             progress(News(number, "training", info.step / steps, info.step))
 
-    with single_threaded_products(), TrainingEvents(run, training.steps_done, enabled=options.tensorboard) as events:
+    with (
+        single_threaded_products(),
+        TrainingEvents(run, saver.history.last_step, enabled=options.tensorboard) as events,
+    ):
 
         def after_report(report: Report) -> None:
             saver.write_history()
             events.add(report)
             progress(News(number, "training", report.step / steps, report.step, report))
 
-        progress(News(number, "training", training.steps_done / steps, training.steps_done))
+        before = saver.history.reports[-1] if saver.history.reports else None
+        progress(News(number, "training", training.steps_done / steps, training.steps_done, before))
         try:
             train(training, config.evaluation, history=saver.history, progress=after_report, after_step=after_step)
         except KeyboardInterrupt:

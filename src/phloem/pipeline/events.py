@@ -10,15 +10,15 @@ from phloem.pipeline.run_directory import RunDirectory
 
 
 class TrainingEvents:
-    """Scalars below the run's directory `tensorboard`, if enabled; those after the step that a run goes on from go."""
+    """Scalars below the run's directory `tensorboard`, if enabled; of those from before, later ones than `last` go."""
 
-    def __init__(self, run: RunDirectory, step: int, *, enabled: bool) -> None:
+    def __init__(self, run: RunDirectory, last: int, *, enabled: bool) -> None:
         self._writer: Any = None
         if enabled:
             check_tensorboard()
             from torch.utils.tensorboard import SummaryWriter
 
-            self._writer = SummaryWriter(str(run.tensorboard), purge_step=step + 1)
+            self._writer = SummaryWriter(str(run.tensorboard), purge_step=last + 1)
 
     def add(self, report: Report) -> None:
         """Write a report."""

@@ -60,6 +60,7 @@ def summarize(results: Results, topologies: TreeSample) -> dict[str, Any]:
         "steps": training.steps_done,
         "stopped_early": training.steps_done < config.training.steps,
         "skipped_steps": training.skipped,
+        "evaluation": {"repeats": config.evaluation.repeats, "samples": config.evaluation.samples},
         **{name: estimated._asdict() for name, estimated in results.evaluation._asdict().items()},
         **describe_topologies(topologies),
     }

@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
@@ -44,6 +43,7 @@ def complete_runs(runs: Sequence[RunDirectory], options: RunOptions, progress: P
             if line is None:
                 worker.check_done()
                 workers.remove(worker)
+                worker.close()
                 continue
             event = decode_event(line)
             if isinstance(event, PhloemError):
@@ -69,7 +69,8 @@ class _Worker:
             encoding="utf-8",
             start_new_session=True,  # Ctrl-C is for us, who then tell the others
         )
-        Thread(target=self._listen, args=(lines,), daemon=True).start()
+        self._listener = Thread(target=self._listen, args=(lines,), daemon=True)
+        self._listener.start()
 
     def _listen(self, lines: "SimpleQueue[tuple[_Worker, str | None]]") -> None:
         assert self.process.stdout is not None
@@ -82,12 +83,23 @@ class _Worker:
         code = self.process.wait()
         self._errors.seek(0)
         last = (self._errors.read().strip().splitlines() or [""])[-1]
-        self._errors.close()
         if code == INTERRUPTED:  # somebody has told this process alone to stop
             raise KeyboardInterrupt
         if code:
             how = f"was killed (signal {-code})" if code < 0 else f"failed ({last})"
             raise ProgramProblem(f"run {self.number} {how}. Go on with --resume.")
+
+    def close(self) -> None:
+        """Wait for the process, which is about to end or is told to, and let go of it."""
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._listener.join()
+        for stream in (self.process.stdin, self.process.stdout, self._errors):
+            if stream is not None:
+                stream.close()
 
 
 @contextmanager
@@ -99,10 +111,5 @@ def _stopped_at_the_end() -> Iterator[list[_Worker]]:
     finally:
         for worker in workers:
             worker.process.send_signal(signal.SIGTERM)
-        give_up = time.monotonic() + STOP_SECONDS
         for worker in workers:
-            try:
-                worker.process.wait(max(0.0, give_up - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                worker.process.kill()
-                worker.process.wait()
+            worker.close()

@@ -38,7 +38,8 @@ def decode_event(line: str) -> Event | PhloemError:
     return Notice(content) if kind == "notice" else PhloemError(content)
 
 
-def _encode(event: Event) -> list[Any]:
+def encode_event(event: Event) -> list[Any]:
+    """The same, for `decode_event`."""
     return ["news", event] if isinstance(event, News) else ["notice", event[0]]
 
 
@@ -51,7 +52,7 @@ def work(task: str) -> int:
         with stoppable(), claimed(Path(path), resume=True) as run:
             checkpoint, _ = run.checkpoints.newest()
             assert checkpoint is not None  # whoever began this process has just written or read it
-            complete_run(run, checkpoint, options, lambda event: _print(_encode(event)), number=number)
+            complete_run(run, checkpoint, options, lambda event: _print(encode_event(event)), number=number)
     except PhloemError as problem:
         _print(["error", str(problem)])
         return FAILED

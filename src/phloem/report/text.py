@@ -12,7 +12,8 @@ from phloem.trees.splits import SplitFrequencies, nontrivial_splits
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.writing import format_newick
 
-SHOWN = 5
+SHOWN = 5  # topologies, if they are as probable as this:
+LEAST_SHOWN = 0.00005
 DISAGREEMENT = 3.0  # errors
 SPLIT_DISAGREEMENT = 0.1
 
@@ -28,6 +29,8 @@ def describe_posterior(
     ):
         mean, std = summary[name]["mean"], summary[name]["std"]
         yield f"{title:<24}{mean:12.3f}" + ("" if std is None else f" ± {std:.3f}")
+    how = summary["evaluation"]
+    yield f"(means and standard deviations of {how['repeats']:,} estimates from {how['samples']:,} trees each)"
     if "agreement" in summary:
         yield from _agreement(summary)
     if summary.get("stopped_early"):
@@ -56,6 +59,7 @@ def _agreement(summary: Mapping[str, Any]) -> Iterator[str]:
     difference, error = found["marginal_likelihood_difference"], found["marginal_likelihood_error"]
     splits = found["largest_split_difference"]
     agree = difference <= DISAGREEMENT * error and splits <= SPLIT_DISAGREEMENT
+    yield ""
     yield f"{summary['runs']} runs {'agree' if agree else 'DISAGREE'}: {estimates} (errors {error:.2f} together),"
     yield f"clade supports differ by {100 * splits:.1f} % at most"
     if not agree:
@@ -64,7 +68,7 @@ def _agreement(summary: Mapping[str, Any]) -> Iterator[str]:
 
 def _best(topologies: TreeSample, distinct: int, width: int) -> Iterator[str]:
     yield f"{'best topologies' if distinct > 1 else 'the only topology'} ({distinct:,} were drawn)"
-    shown = topologies[:SHOWN]
+    shown = topologies[: max(1, min(SHOWN, int((topologies.weights >= LEAST_SHOWN).sum())))]
     total = 0.0
     for rank, (probability, tree) in enumerate(
         zip(shown.weights.tolist(), format_newick(shown.topologies, shown.taxa), strict=True), 1

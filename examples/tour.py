@@ -1,13 +1,10 @@
-"""What `make demo` shows: features and back, likelihoods, tree distributions, and the posterior."""
-
-from tempfile import mkdtemp
+"""A tour of the parts: features and back, likelihoods, tree distributions."""
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 import phloem
-from phloem.cli.main import run
 from phloem.data.examples import find_trees
 
 
@@ -69,11 +66,6 @@ console.print(
     f"{len(set(new))} topologies that the bootstrap never met."
 )
 
-console.print("\n[bold]6. Infer[/]    The posterior of trees and branch lengths, with learned features of the trees:\n")
-run(["infer", "primates", "--preset", "quick", "--out", mkdtemp(prefix="phloem-demo-")])
-
-console.print("\nThe same with commands:  phloem infer primates --preset quick --out primates-run")
-console.print("                         phloem embed primates --out primates.npz")
-console.print("                         phloem recover primates.npz")
-console.print("                         phloem likelihood primates primates --optimize")
-console.print("                         phloem sbn fit primates --out primates.sbn.npz")
+console.print(
+    "\nThe posterior of trees and branch lengths, with learned features:  phloem infer primates --preset quick"
+)

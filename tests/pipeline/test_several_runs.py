@@ -1,0 +1,158 @@
+"""Several runs at the same time, and what they say together."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import phloem
+from phloem.config import InferConfig, to_toml
+from phloem.display.news import News, Notice
+from phloem.errors import ProgramProblem
+from phloem.inference.history import Report
+from phloem.pipeline import several_runs
+from phloem.pipeline.combination import combine_runs, run_shares
+from phloem.pipeline.completion import RunOptions
+from phloem.pipeline.posterior import Posterior, load_posterior
+from phloem.pipeline.run_directory import RunDirectory
+from phloem.pipeline.several_runs import complete_runs
+from phloem.pipeline.tables import format_clades, format_topologies
+from phloem.pipeline.worker import decode_event, encode_event
+from phloem.report.text import describe_posterior
+
+SETTINGS = {"branches": "split", "training": {"steps": 40}, "evaluation": {"repeats": 3, "samples": 100}}
+TREES = ["(a,b,(c,(d,e)));", "(a,(b,(d,e)),c);", "(a,b,((c,e),d));"]
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory) -> tuple[Posterior, list]:
+    told = []
+    out = tmp_path_factory.mktemp("runs") / "all"
+    return phloem.infer("primates", runs=3, seed=5, threads=2, out=out, progress=told.append, **SETTINGS), told
+
+
+def test_each_is_the_ordinary_run_with_its_seed(together, tmp_path):
+    posterior, _ = together
+    assert [run.config.seed for run in posterior.runs] == [5, 6, 7]
+    alone = phloem.infer("primates", runs=1, seed=6, out=tmp_path / "alone", progress=False, **SETTINGS)
+    for name in ("config.toml", "summary.json", "parameters.safetensors", "topologies.csv"):
+        assert (posterior.runs[1].directory / name).read_bytes() == (alone.directory / name).read_bytes()
+
+
+def test_every_run_tells_its_news(together):
+    _, told = together
+    for number in (1, 2, 3):
+        news = [event for event in told if isinstance(event, News) and event.run == number]
+        assert [event.report.step for event in news if event.report] == list(range(1, 41))
+        assert news[-1].phase == "done"
+
+
+def test_the_model_and_the_history_are_those_of_the_best_run(together):
+    posterior, _ = together
+    means = [run.log_marginal_likelihood.mean for run in posterior.runs]
+    best = posterior.runs[int(np.argmax(means))]
+    assert posterior.best_run is best
+    assert posterior.summary["best_run"] == int(np.argmax(means)) + 1
+    assert posterior.elbo == best.elbo
+    assert posterior.history == best.history
+    assert posterior.model.network.logits.equal(best.model.network.logits)
+    assert min(means) < posterior.log_marginal_likelihood.mean < max(means)
+
+
+def test_runs_that_are_finished_are_not_run_again(together, monkeypatch):
+    posterior, _ = together
+    monkeypatch.setattr(several_runs, "_Worker", None)
+    told = []
+    again = phloem.infer(None, out=posterior.directory, resume=True, progress=told.append)
+    assert again.summary == posterior.summary
+    assert Notice("going on from step 40, 40, 40 of 40") in told
+
+
+def made_up(folder: Path, log_marginal: float, weights: list[float], error: float = 0.1) -> None:
+    """A finished run on five taxa with given probabilities of three topologies."""
+    parsed = phloem.parse_newick(TREES, taxa=tuple("abcde"))
+    sample = phloem.TreeSample(parsed.taxa, parsed.topologies, np.array(weights), None)
+    order = np.argsort(-sample.weights, kind="stable")
+    folder.mkdir(parents=True)
+    run = RunDirectory(folder)
+    run.write("config.toml", to_toml(InferConfig(runs=1)))
+    run.write("topologies.csv", format_topologies(sample[order]))
+    run.write("clades.csv", format_clades(phloem.split_frequencies(sample)))
+    estimate = {"mean": log_marginal, "std": error}
+    shared = {"names": list("abcde"), "taxa": 5, "sites": 3, "patterns": 2, "model": "JC69", "branches": "edge"}
+    bounds = dict.fromkeys(("elbo", "lower_bound", "log_marginal_likelihood"), estimate)
+    run.write_json("summary.json", shared | {"support": {}, "evaluation": {"repeats": 1, "samples": 1}} | bounds)
+
+
+def combined(tmp_path, *runs) -> Posterior:
+    for number, run in enumerate(runs, 1):
+        made_up(tmp_path / f"run-{number}", *run)
+    directory = RunDirectory(tmp_path)
+    directory.write("config.toml", to_toml(InferConfig(runs=len(runs))))
+    combine_runs(directory, InferConfig(runs=len(runs)))
+    return load_posterior(tmp_path)
+
+
+def test_runs_count_by_their_marginal_likelihoods(tmp_path):
+    found = combined(tmp_path, (-10.0, [0.7, 0.3, 0.0]), (-10.0 - math.log(3), [0.1, 0.5, 0.4]))
+    np.testing.assert_allclose(run_shares(found.runs), [0.75, 0.25])
+    assert phloem.format_newick(found.topologies.topologies, found.taxa) == TREES
+    np.testing.assert_allclose(found.topologies.weights, [0.55, 0.35, 0.1])
+    assert found.log_marginal_likelihood.mean == pytest.approx(-10 + math.log((1 + 1 / 3) / 2))
+    assert found.log_marginal_likelihood.std == pytest.approx(0.1 * math.hypot(0.75, 0.25))
+    expected = phloem.split_frequencies(found.topologies)
+    by_split = {members.tobytes(): share for members, share in zip(expected.members, expected.frequencies, strict=True)}
+    for members, share in zip(found.clades.members, found.clades.frequencies, strict=True):
+        assert share == pytest.approx(by_split[members.tobytes()])
+
+
+def test_runs_that_agree_and_runs_that_do_not(tmp_path):
+    def text(posterior):
+        return "\n".join(describe_posterior(posterior.summary, posterior.topologies, posterior.clades))
+
+    agreeing = combined(tmp_path / "a", (-10.0, [0.7, 0.3, 0.0]), (-10.1, [0.68, 0.32, 0.0]))
+    assert agreeing.summary["agreement"]["largest_split_difference"] == pytest.approx(0.02)
+    assert "2 runs agree: -10.00, -10.10" in text(agreeing)
+    lost = combined(tmp_path / "b", (-10.0, [0.7, 0.3, 0.0]), (-11.0, [0.7, 0.3, 0.0]))
+    assert "2 runs DISAGREE: -10.00, -11.00" in text(lost)
+    other_clades = combined(tmp_path / "c", (-10.0, [0.7, 0.3, 0.0]), (-10.0, [0.3, 0.7, 0.0]))
+    assert "2 runs DISAGREE" in text(other_clades)
+    assert "run again with more steps" in text(other_clades)
+
+
+def test_a_run_that_fails_ends_the_others_and_is_told_of(tmp_path, monkeypatch):
+    script = tmp_path / "fails.py"
+    script.write_text('import sys\nprint(\'["error", "no luck. Try again."]\', flush=True)\nsys.exit(2)\n')
+    with pytest.raises(ProgramProblem, match=r"run 1: no luck. Try again."):
+        complete_with(script, tmp_path, monkeypatch)
+
+
+def test_a_run_that_dies_is_told_of(tmp_path, monkeypatch):
+    script = tmp_path / "dies.py"
+    script.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    with pytest.raises(ProgramProblem, match=r"run 1 was killed \(signal 9\). Go on with --resume."):
+        complete_with(script, tmp_path, monkeypatch)
+    script.write_text("raise ValueError('a bug')\n")
+    with pytest.raises(ProgramProblem, match=r"run 1 failed \(ValueError: a bug\). Go on with --resume."):
+        complete_with(script, tmp_path, monkeypatch)
+
+
+def complete_with(script: Path, folder: Path, monkeypatch) -> None:
+    """Complete a run with a program of the test's in the worker's place."""
+    begin = several_runs.subprocess.Popen
+
+    class Popen(begin):
+        def __init__(self, arguments, **options):
+            super().__init__([arguments[0], str(script)], **options)
+
+    monkeypatch.setattr(several_runs.subprocess, "Popen", Popen)
+    complete_runs([RunDirectory(folder / "none")], RunOptions(threads=1), lambda _event: None)
+
+
+def test_news_survive_the_way_between_processes():
+    report = Report(3, 0.5, 1.0, float("nan"), -2.5, 4, 0)
+    for event in (News(2, "training", 0.5, 3, report), News(1, "evaluation", 0.25), Notice("x: full")):
+        again = decode_event(json.dumps(encode_event(event)))
+        assert repr(again) == repr(event)
