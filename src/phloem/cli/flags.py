@@ -14,6 +14,7 @@ from phloem.config.infer import PRESET_FIELDS
 from phloem.config.keys import KINDS, members, values_of
 
 STANDARD: Final = values_of(InferConfig())
+SETTINGS: Final = "Settings"  # the panel of those that belong to no section
 Command = Callable[..., None]
 
 
@@ -46,7 +47,7 @@ class Flag:
             help=self.help,
             metavar=self.metavar,
             show_default=self.default or self._standard(),
-            rich_help_panel=section.capitalize() or None,
+            rich_help_panel=section.capitalize() or SETTINGS,
         )
         return parameter(self.parameter, Annotated[self.kind | None, option])
 

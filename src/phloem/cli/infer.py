@@ -33,10 +33,9 @@ phloem infer dna.fasta --config run.toml --set training.ramp=0.5 --runs 4 --plai
 
 @with_settings
 def infer(
-    settings: Settings,
     alignment: Annotated[
         str | None,
-        typer.Argument(metavar="[ALIGNMENT]", help=f"{ALIGNMENT_HELP} A run that goes on can do without."),
+        typer.Argument(metavar="ALIGNMENT", help=f"{ALIGNMENT_HELP} A run that goes on can do without."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -72,11 +71,14 @@ def infer(
         bool, typer.Option("--tensorboard", help="Write the reports for TensorBoard as well.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON instead of text.")] = False,
+    *,
+    settings: Settings,
 ) -> None:
     """Infer the posterior over trees and branch lengths: bootstrap trees for the support, training, evaluation.
 
-    Everything is in one directory. Ctrl-C stops a run and keeps it, and --resume goes on as if it had never been
-    stopped. The settings are those of a preset, a file and flags; `phloem config show` prints them.
+    Everything is in one directory. Ctrl-C stops a run and keeps it; --resume goes on as if nothing had happened.
+
+    The settings are those of a preset, a file and flags; `phloem config show` prints what they come to.
     """
     if out is None and alignment is None:
         raise BadArgument("name an alignment, or a run to go on with: phloem infer --resume --out DIR")

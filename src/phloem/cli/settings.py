@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from phloem.cli.flags import FLAGS, MODEL_FLAGS, parameter, values_by_key, with_options
+from phloem.cli.flags import FLAGS, MODEL_FLAGS, SETTINGS, parameter, values_by_key, with_options
 from phloem.config import PRESETS, InferConfig, ModelConfig, read_toml, resolve
 from phloem.config.keys import flatten
 from phloem.config.toml import parse_value
@@ -23,6 +23,7 @@ SOURCES: Final = (
                 metavar="NAME",
                 help=f"Where to start from: {', '.join(PRESETS)}.",
                 show_default="the file's, or standard",
+                rich_help_panel=SETTINGS,
             ),
         ],
     ),
@@ -30,7 +31,13 @@ SOURCES: Final = (
         "file",
         Annotated[
             Path | None,
-            typer.Option("--config", metavar="FILE", help="Settings in a TOML file.", show_default="none"),
+            typer.Option(
+                "--config",
+                metavar="FILE",
+                help="Settings in a TOML file.",
+                show_default="none",
+                rich_help_panel=SETTINGS,
+            ),
         ],
     ),
     parameter(
@@ -42,6 +49,7 @@ SOURCES: Final = (
                 metavar="KEY=VALUE",
                 help="Any setting, such as training.ramp=0.5; may be repeated.",
                 show_default="none",
+                rich_help_panel=SETTINGS,
             ),
         ],
     ),

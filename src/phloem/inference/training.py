@@ -70,7 +70,7 @@ class Training:
         if self._skipped_in_a_row == MOST_SKIPPED_IN_A_ROW:
             raise TrainingFailed(
                 f"training, step {number:,}: the last {MOST_SKIPPED_IN_A_ROW} steps gave no finite bound or gradient. "
-                "Use a lower learning rate, or more steps, which make the warm-up longer."
+                "Use a lower learning rate (--set training.rate=0.001) or more --steps, which make the warm-up longer."
             )
         self.steps_done = number
         return StepInfo(number, inverse_temperature, lower_bound, not moved)

@@ -39,6 +39,12 @@ def cache_directory() -> Path | None:
     return Path(path) if path else None
 
 
+def has_compiled() -> bool:
+    """Whether anything has been compiled on this machine before."""
+    directory = cache_directory()
+    return directory is not None and any(directory.glob("*.nbc"))
+
+
 @kernel
 def _probe() -> int:
     return 0

@@ -15,6 +15,7 @@ from phloem.inference.checkpoints import Checkpoint
 from phloem.inference.history import History
 from phloem.inference.training import Training
 from phloem.interrupts import stoppable
+from phloem.kernels.jit import has_compiled
 from phloem.pipeline.combination import combine_runs
 from phloem.pipeline.completion import Progress, RunOptions, complete_run
 from phloem.pipeline.events import check_tensorboard
@@ -84,6 +85,8 @@ def _infer(directory: RunDirectory, request: Request, options: RunOptions, progr
             directory=directory.path,
         )
     )
+    if not has_compiled():
+        progress(Notice("the first use compiles phloem's kernels, which takes a minute, once"))
     support = _support(directory, request, saved, source, alignment, config, options, progress)
     directory.write(CONFIG, to_toml(config))
     runs = [directory] if config.runs == 1 else [directory.child(number + 1) for number in range(config.runs)]

@@ -91,10 +91,10 @@ class RunDirectory:
 
 
 @contextmanager
-def claimed(path: Path, *, resume: bool = False, force: bool = False) -> Iterator[RunDirectory]:
+def claimed(path: Path, *, resume: bool = False, force: bool = False, patience: float = 0.0) -> Iterator[RunDirectory]:
     """A run directory that no one else can use meanwhile: a new one, or one whose run is to go on or to be replaced.
 
-    Nothing is left of a new directory in which nothing was written.
+    patience: seconds to wait for another run in it. Nothing is left of a new directory in which nothing was written.
     """
     if resume and force:
         raise BadArgument("--resume and --force: go on with the run that is there, or replace it. Give one of them.")
@@ -105,7 +105,7 @@ def claimed(path: Path, *, resume: bool = False, force: bool = False) -> Iterato
         path.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as problem:
         raise cannot_write(path, problem) from None
-    lock = FileLock(path / LOCK, timeout=0)
+    lock = FileLock(path / LOCK, timeout=patience)
     try:
         lock.acquire()
     except Timeout:

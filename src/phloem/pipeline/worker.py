@@ -22,6 +22,7 @@ from phloem.pipeline.run_directory import claimed
 from phloem.pipeline.saving import CheckpointInterval
 
 DONE, FAILED, INTERRUPTED = 0, 2, 130
+PATIENCE_SECONDS = 10.0  # for the worker of a session that was killed to end
 
 
 def encode_task(directory: Path, number: int, options: RunOptions) -> str:
@@ -49,7 +50,7 @@ def work(task: str) -> int:
     options = RunOptions(threads, CheckpointInterval(*interval), tensorboard)
     Thread(target=_stop_when_orphaned, daemon=True).start()
     try:
-        with stoppable(), claimed(Path(path), resume=True) as run:
+        with stoppable(), claimed(Path(path), resume=True, patience=PATIENCE_SECONDS) as run:
             checkpoint, _ = run.checkpoints.newest()
             assert checkpoint is not None  # whoever began this process has just written or read it
             complete_run(run, checkpoint, options, lambda event: _print(encode_event(event)), number=number)
