@@ -84,14 +84,20 @@ def test_permissions_are_those_of_any_new_file(tmp_path):
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o640
 
 
-def test_the_content_is_on_the_disk_before_the_name_is(tmp_path, monkeypatch):
-    seen: list[int] = []
-    monkeypatch.setattr(os, "fsync", lambda handle: seen.append(os.fstat(handle).st_size))
+def test_the_content_is_on_the_disk_before_the_name_is_and_then_the_name(tmp_path, monkeypatch):
+    seen: list[tuple[int, int]] = []
+
+    def remember(handle):
+        found = os.fstat(handle)
+        seen.append((found.st_ino, found.st_size))
+
+    monkeypatch.setattr(os, "fsync", remember)
     with atomic_write(tmp_path / "out") as stream:
         stream.write(b"abc")
         # Beside the file that it will be, so that taking the name is one step; hidden until then.
         assert [path.name[:5] for path in tmp_path.iterdir()] == [".out."]
-    assert seen == [3]
+    assert seen[0] == ((tmp_path / "out").stat().st_ino, 3)
+    assert [inode for inode, _ in seen[1:]] == [tmp_path.stat().st_ino]
 
 
 def test_a_name_as_long_as_the_system_allows(tmp_path):

@@ -354,6 +354,16 @@ def test_identical_sequences_are_named_and_kept(capsys):
     assert json.loads(Path("dna-run/summary.json").read_text())["taxa"] == 5
 
 
+def test_the_first_use_says_that_it_compiles(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("phloem.kernels.jit.cache_directory", lambda: tmp_path)
+    line = "phloem: the first use compiles phloem's kernels, which takes a minute, once\n"
+    assert run(["infer", "primates", "--out", "one", *TINY, "--plain"]) == 0
+    assert line in capsys.readouterr().err
+    (tmp_path / "kernel.nbc").write_text("")
+    assert run(["infer", "primates", "--out", "two", *TINY, "--plain"]) == 0
+    assert line not in capsys.readouterr().err
+
+
 def test_an_odd_directory_is_shown_as_it_is(capsys):
     assert run(["infer", "primates", "--out", "run[/x] [bold]", *TINY]) == 0
     assert "\nfiles in run[/x] [bold]:\n" in capsys.readouterr().out

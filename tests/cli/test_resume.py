@@ -30,6 +30,7 @@ SLOW_STEPS = [
     "--seed",
     "3",
 ]
+OFTEN = ["--checkpoint-every", "5steps"]
 SAME_FILES = ("config.toml", "summary.json", "topologies.csv", "clades.csv", "support.npz", "parameters.safetensors")
 
 
@@ -96,11 +97,10 @@ def undisturbed(tmp_path_factory) -> Path:
 @pytest.mark.slow
 def test_a_run_that_is_killed_ten_times_finds_the_same(start, undisturbed, tmp_path):
     out = tmp_path / "run"
-    often = ["--checkpoint-every", "7steps", "--quiet"]
     moments = random.Random(1)
     seen = []
     for kill in range(10):
-        process = start("primates", "--out", str(out), *SLOW_STEPS, *often, "--resume")
+        process = start("primates", "--out", str(out), *SLOW_STEPS, *OFTEN, "--quiet", "--resume")
         wait_until(lambda kill=kill: steps_in(out) >= 36 * kill, process)
         time.sleep(moments.uniform(0, 0.4))
         process.kill()
@@ -108,9 +108,10 @@ def test_a_run_that_is_killed_ten_times_finds_the_same(start, undisturbed, tmp_p
         seen.append(steps_in(out))
     assert seen == sorted(seen)
     assert 200 < seen[-1] < 400
-    finish("primates", "--out", str(out), *SLOW_STEPS, *often, "--resume")
+    finish("primates", "--out", str(out), *SLOW_STEPS, *OFTEN, "--quiet", "--resume")
     assert_same_results(undisturbed, out)
-    assert len(json.loads((out / "provenance.json").read_text())["sessions"]) == 11
+    # One that is killed at once has not come to write its own down.
+    assert 10 <= len(json.loads((out / "provenance.json").read_text())["sessions"]) <= 11
     assert len(list((out / "checkpoints").iterdir())) == 2
     assert not list(out.rglob("*.unfinished"))
 
@@ -222,16 +223,20 @@ def fill(folder: Path) -> Path:
     return filler
 
 
+def fill_while_training(process: subprocess.Popen, folder: Path) -> Path:
+    """Fill the disk under a run, and wait until it says so."""
+    wait_until(lambda: steps_in(folder / "run") >= 10, process)
+    filler = fill(folder)
+    told = next(line for line in process.stderr if "No space left on device" in line)
+    assert "The last checkpoint is of step" in told
+    assert "training goes on" in told
+    return filler
+
+
 def test_a_full_disk_is_told_of_and_training_goes_on_until_there_is_space_again(start, small_disk, undisturbed):
     out = small_disk / "run"
-    process = start("primates", "--out", str(out), *SLOW_STEPS, "--checkpoint-every", "5steps", "--plain")
-    wait_until(lambda: steps_in(out) >= 10, process)
-    filler = fill(small_disk)
-    for line in process.stderr:
-        if "No space left on device" in line:
-            assert "The last checkpoint is of step" in line
-            assert "training goes on" in line
-            break
+    process = start("primates", "--out", str(out), *SLOW_STEPS, *OFTEN, "--plain")
+    filler = fill_while_training(process, small_disk)
     stuck = steps_in(out)
     filler.unlink()
     wait_until(lambda: steps_in(out) > stuck, process)
@@ -241,12 +246,8 @@ def test_a_full_disk_is_told_of_and_training_goes_on_until_there_is_space_again(
 
 def test_a_run_that_is_stopped_on_a_full_disk_goes_on_from_its_last_checkpoint(start, small_disk, undisturbed):
     out = small_disk / "run"
-    process = start("primates", "--out", str(out), *SLOW_STEPS, "--checkpoint-every", "5steps", "--plain")
-    wait_until(lambda: steps_in(out) >= 10, process)
-    filler = fill(small_disk)
-    for line in process.stderr:
-        if "No space left on device" in line:
-            break
+    process = start("primates", "--out", str(out), *SLOW_STEPS, *OFTEN, "--plain")
+    filler = fill_while_training(process, small_disk)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate()
     assert process.returncode == 130
@@ -262,7 +263,7 @@ def test_a_run_that_is_stopped_on_a_full_disk_goes_on_from_its_last_checkpoint(s
 
 def test_a_directory_that_vanishes_ends_the_run_with_a_line(start, tmp_path):
     out = tmp_path / "run"
-    process = start("primates", "--out", str(out), *SLOW_STEPS, "--checkpoint-every", "5steps", "--quiet")
+    process = start("primates", "--out", str(out), *SLOW_STEPS, *OFTEN, "--quiet")
     wait_until(lambda: steps_in(out) >= 5, process)
     out.rename(tmp_path / "elsewhere")
     _, err = process.communicate(timeout=60)
