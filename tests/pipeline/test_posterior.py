@@ -138,7 +138,9 @@ def test_an_interrupted_run_says_where_it_is_and_goes_on(posterior, tmp_path):
         if isinstance(event, News) and event.report and event.report.step == 30:
             signal.raise_signal(signal.SIGINT)
 
-    with pytest.raises(Interrupted, match="what is done is in") as stopped:
+    with pytest.raises(
+        Interrupted, match=r"saved at step 30. Go on with phloem.infer\(…, out=.*resume=True\)"
+    ) as stopped:
         phloem.infer("primates", runs=1, out=tmp_path / "run", progress=stop, **QUICK)
     assert (stopped.value.directory, stopped.value.step) == (tmp_path / "run", 30)
     told = []

@@ -106,10 +106,12 @@ def test_a_run_is_finished_when_all_its_results_are_there(tmp_path):
         (run.path / name).write_text("")
 
 
-def test_several_runs_are_counted_from_one_as_far_as_there_are_any(tmp_path):
-    for name in ("run-1", "run-2", "run-4"):
+def test_several_runs_are_counted_from_one_to_the_last_and_one_that_is_lost_counts(tmp_path):
+    assert RunDirectory(tmp_path).children() == []
+    for name in ("run-1", "run-3", "run-x", "run-07", "run-9999"):
         (tmp_path / name).mkdir()
-    assert [child.path.name for child in RunDirectory(tmp_path).children()] == ["run-1", "run-2"]
+    (tmp_path / "run-5").write_text("")
+    assert [child.path.name for child in RunDirectory(tmp_path).children()] == ["run-1", "run-2", "run-3"]
 
 
 def test_a_file_in_the_place_of_a_directory_is_a_line(tmp_path):

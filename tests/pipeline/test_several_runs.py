@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import phloem
 from phloem.config import InferConfig, to_toml
 from phloem.display.news import News, Notice
-from phloem.errors import ProgramProblem
+from phloem.errors import FileProblem, ProgramProblem
 from phloem.inference.history import Report
 from phloem.pipeline import several_runs
 from phloem.pipeline.combination import combine_runs, run_shares
@@ -68,6 +69,25 @@ def test_runs_that_are_finished_are_not_run_again(together, monkeypatch):
     again = phloem.infer(None, out=posterior.directory, resume=True, progress=told.append)
     assert again.summary == posterior.summary
     assert Notice("going on from step 40, 40, 40 of 40") in told
+
+
+def test_a_run_that_was_lost_is_made_again_and_the_others_stay(together, tmp_path):
+    posterior, _ = together
+    copy = posterior.save(tmp_path / "copy")
+    shutil.rmtree(tmp_path / "copy" / "run-1")
+    told = []
+    again = phloem.infer(None, out=tmp_path / "copy", resume=True, progress=told.append)
+    assert Notice("going on from step 0, 40, 40 of 40") in told
+    assert again.summary == copy.summary
+
+
+def test_more_runs_than_the_settings_have_are_refused(together, tmp_path):
+    posterior, _ = together
+    posterior.save(tmp_path / "copy")
+    config = tmp_path / "copy" / "config.toml"
+    config.write_text(config.read_text().replace("runs = 3", "runs = 2"))
+    with pytest.raises(FileProblem, match="runs is 3, not 2"):
+        phloem.infer(None, out=tmp_path / "copy", resume=True, progress=False)
 
 
 def made_up(folder: Path, log_marginal: float, weights: list[float], error: float = 0.1) -> None:

@@ -1,6 +1,7 @@
 """Alignment → posterior: support, training, evaluation; one run or several, begun or gone on with."""
 
 from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,7 +47,8 @@ class Interrupted(KeyboardInterrupt):
     """A run was stopped, at the end of a step that is saved or, with None, before there was anything to save."""
 
     def __init__(self, directory: Path, step: int | None) -> None:
-        super().__init__(f"stopped; what is done is in {directory}")
+        saved = "before the first step" if step is None else f"and saved at step {step:,}"
+        super().__init__(f"stopped {saved}. Go on with phloem.infer(…, out={str(directory)!r}, resume=True).")
         self.directory = directory
         self.step = step
 
@@ -89,17 +91,15 @@ def _infer(directory: RunDirectory, request: Request, options: RunOptions, progr
         progress(Notice("the first use compiles phloem's kernels, which takes a minute, once"))
     support = _support(directory, request, saved, source, alignment, config, options, progress)
     directory.write(CONFIG, to_toml(config))
+    write_provenance(directory, alignment, source, config, request.command)
     runs = [directory] if config.runs == 1 else [directory.child(number + 1) for number in range(config.runs)]
-    begun = [
-        _begin(run, own_config, source, patterns, support)
-        if number >= len(saved.checkpoints) or (checkpoint := saved.checkpoints[number]) is None
-        else checkpoint
-        for number, (run, own_config) in enumerate(zip(runs, run_configs(config), strict=True))
-    ]
+    begun: list[Checkpoint] = []
+    for run, own_config, found in zip_longest(runs, run_configs(config), saved.checkpoints):
+        begun.append(found or _begin(run, own_config, source, patterns, support))
+        if run is not directory:
+            write_provenance(run, alignment, source, own_config, request.command)
     if request.resume:
         progress(Notice(_where_from(begun, config)))
-    for run in {run.path: run for run in (directory, *runs)}.values():
-        write_provenance(run, alignment, source, config, request.command)
     if config.runs == 1:
         if not directory.is_finished():
             complete_run(directory, begun[0], options, progress)

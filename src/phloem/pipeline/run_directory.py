@@ -1,6 +1,7 @@
 """The directory of a run of `phloem infer`: who may use it, and the files in it."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +19,7 @@ CONFIG = "config.toml"
 CHECKPOINTS = "checkpoints"
 BOOTSTRAP = "bootstrap"
 TENSORBOARD = "tensorboard"
+RUN_NAME = re.compile(r"run-([1-9]\d{0,2})")
 RESULTS = (
     "provenance.json",
     "support.npz",
@@ -43,15 +45,14 @@ class RunDirectory:
         return RunDirectory(self.path / f"run-{number}")
 
     def children(self) -> list["RunDirectory"]:
-        """The directories of several runs, as far as they have been made."""
-        found: list[RunDirectory] = []
-        while (child := self.child(len(found) + 1)).path.is_dir():
-            found.append(child)
-        return found
+        """The directories of several runs, up to the last that is there: one before it may have been lost."""
+        found = [RUN_NAME.fullmatch(path.name) for path in self.path.glob("run-*") if path.is_dir()]
+        last = max((int(name[1]) for name in found if name), default=0)
+        return [self.child(number) for number in range(1, last + 1)]
 
     def holds_run(self) -> bool:
         """Whether a run has begun here."""
-        return any((self.path / name).exists() for name in (CONFIG, CHECKPOINTS, "run-1"))
+        return bool(self.children()) or any((self.path / name).exists() for name in (CONFIG, CHECKPOINTS))
 
     def make(self) -> None:
         """Make the directory, if it is not there yet."""

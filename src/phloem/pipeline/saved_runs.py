@@ -38,7 +38,7 @@ class SavedRuns:
         before = [self.config, *(read_config(found.config, str(self.path)) for found in self.checkpoints if found)]
         wanted = [config, *(own for own, found in zip(run_configs(config), self.checkpoints, strict=False) if found)]
         different = [line for one, two in zip(before, wanted, strict=False) if one for line in differences(one, two)]
-        if self.several != (config.runs > 1):
+        if self.several != (config.runs > 1) or len(self.checkpoints) > config.runs:
             different = [f"runs is {len(self.checkpoints)}, not {config.runs}"]
         if different:
             raise FileProblem(
