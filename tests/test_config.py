@@ -77,7 +77,7 @@ def test_names_in_any_case_and_their_other_forms():
         ({"name": "K80", "kappa": (0.0,)}, "--kappa: finite numbers above 0"),
         ({"name": "K80", "kappa": (float("nan"),)}, "--kappa: finite numbers above 0"),
         ({"name": "SYM", "rates": (1.0,) * 5 + (float("inf"),)}, "--rates: finite numbers above 0"),
-        ({"gamma": 0, "alpha": 1.0}, "--gamma 0: give a whole number, 1 or more"),
+        ({"gamma": 0, "alpha": 1.0}, "--gamma 0: give a whole number from 1 to"),
         ({"gamma": 2.5, "alpha": 1.0}, "--gamma 2.5: give a whole number"),
         ({"gamma": 65, "alpha": 1.0}, "65 rate categories: --gamma takes 1 to 64"),
         ({"gamma": 4, "alpha": 0.0}, "gamma shape 0: --alpha must be from 0.001 to 10000"),
@@ -154,7 +154,7 @@ def test_supports_that_make_no_sense_are_refused(settings, what):
 
 @pytest.mark.parametrize("name", ["samples", "repeats", "reports", "report_samples"])
 def test_evaluations_of_nothing_are_refused(name):
-    with pytest.raises(ConfigError, match=f"{name} 0: give a whole number, 1 or more"):
+    with pytest.raises(ConfigError, match=f"{name} 0: give a whole number from 1 to"):
         EvaluationConfig(**{name: 0})
 
 
@@ -236,3 +236,21 @@ def test_settings_load_neither_torch_nor_numba_nor_a_terminal():
         "import sys, phloem.config; sys.exit(bool({'torch', 'numba', 'rich', 'typer', 'numpy'} & set(sys.modules)))"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize(
+    ("record", "setting"),
+    [
+        (TrainingConfig, {"steps": 10**30}),
+        (InferConfig, {"seed": 2**63}),
+        (InferConfig, {"width": 10_001}),
+        (InferConfig, {"depth": 101}),
+        (EvaluationConfig, {"samples": 10**8}),
+        (EvaluationConfig, {"repeats": 10**5}),
+        (EvaluationConfig, {"report_samples": 10**8}),
+    ],
+)
+def test_more_than_any_machine_can_do_is_refused_in_a_line_of_readable_length(record, setting):
+    with pytest.raises(ConfigError, match=r"give a whole number from \d to [\d,]+\.$") as problem:
+        record(**setting)
+    assert len(str(problem.value)) < 120

@@ -149,7 +149,7 @@ BAD = {
     "no value": (["--set", "seed"], "phloem: --set 'seed': give KEY=VALUE, such as training.ramp=0.5."),
     "an empty value": (["--set", "seed="], "phloem: --set: seed is the text '': give a whole number."),
     "two lines": (["--set", "seed=1\nruns=2"], "phloem: --set: seed is the text '1\\nruns=2': give a whole number."),
-    "a value out of range": (["--steps", "0"], "phloem: --steps 0: give a whole number, 1 or more."),
+    "a value out of range": (["--steps", "0"], "phloem: --steps 0: give a whole number from 1 to 1,000,000,000."),
     "letters for numbers": (["--model", "K80", "--kappa", "two"], "phloem: --kappa two: give numbers, separated by"),
     "no file": (
         ["--config", "none.toml"],

@@ -13,6 +13,7 @@ from phloem.cli import bootstrap, config, embed, infer, info, likelihood, recove
 from phloem.errors import PhloemError, StoppedByUser
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+NO_MEMORY = "not enough memory for this. Use fewer trees or taxa."
 
 app = typer.Typer(
     name="phloem",
@@ -64,7 +65,11 @@ def run(arguments: list[str]) -> int:
         message = problem.format_message().rstrip(".")
         return _complain(f"{message}. See `{command} --help`.", problem.exit_code)
     except MemoryError:
-        return _complain("not enough memory for this. Use fewer trees or taxa.", FAILED)
+        return _complain(NO_MEMORY, FAILED)
+    except RuntimeError as problem:
+        if "can't allocate memory" not in str(problem):  # torch's way to say so
+            raise
+        return _complain(NO_MEMORY, FAILED)
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
         _discard_output()
         return FAILED

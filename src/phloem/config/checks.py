@@ -4,6 +4,8 @@ import math
 
 from phloem.errors import ConfigError, quoted
 
+MOST = 1_000_000_000  # of anything: what is more is a slip of the finger
+
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     """One of a few words."""
@@ -11,12 +13,12 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
         raise ConfigError(f"{name} {quoted(str(value))}: choose one of {', '.join(choices)}.")
 
 
-def check_count(name: str, value: int, least: int = 1, most: int | None = None) -> None:
+def check_count(name: str, value: int, least: int = 1, most: int = MOST) -> None:
     """A whole number within its limits."""
     whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or value < least or (most is not None and value > most):
-        limits = f", {least} or more" if most is None else f" from {least} to {most}"
-        raise ConfigError(f"{name} {value}: give a whole number{limits}.")
+    if not whole or not least <= value <= most:
+        shown = quoted(str(value), 30).strip("'")
+        raise ConfigError(f"{name} {shown}: give a whole number from {least} to {most:,}.")
 
 
 def check_positive(name: str, value: float) -> None:

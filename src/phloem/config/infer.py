@@ -13,6 +13,8 @@ from phloem.errors import ConfigError
 # Names of what `variational` has; a test holds the lists together.
 BRANCH_MODELS: Final = ("split", "psp", "mlp", "gcn", "gin", "gin-text", "sage", "ggnn", "edge", "edge-text")
 MOST_RUNS: Final = 100
+MOST_LAYERS: Final = 100
+MOST_CHANNELS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +61,10 @@ class InferConfig:
 
     def __post_init__(self) -> None:
         check_choice("--branches", self.branches, BRANCH_MODELS)
-        check_count("--depth", self.depth, least=0)
-        check_count("--width", self.width)
+        check_count("--depth", self.depth, least=0, most=MOST_LAYERS)
+        check_count("--width", self.width, most=MOST_CHANNELS)
         check_positive("--prior-rate", self.prior_rate)
-        check_count("--seed", self.seed, least=0)
+        check_count("--seed", self.seed, least=0, most=2**63 - 1)
         check_count("--runs", self.runs, most=MOST_RUNS)
 
 

@@ -11,6 +11,8 @@ ESTIMATORS: Final = ("vimco", "rws")
 DECAYS: Final = ("cosine", "stairs")
 STOPS: Final = ("steps", "auto")
 MOST_PARTICLES: Final = 10_000
+MOST_DRAWS: Final = 10_000_000
+MOST_REPEATS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class EvaluationConfig:
     report_samples: int = 200
 
     def __post_init__(self) -> None:
-        check_count("--samples", self.samples)
-        check_count("--repeats", self.repeats)
+        check_count("--samples", self.samples, most=MOST_DRAWS)
+        check_count("--repeats", self.repeats, most=MOST_REPEATS)
         check_count("reports", self.reports)
-        check_count("report_samples", self.report_samples)
+        check_count("report_samples", self.report_samples, most=MOST_DRAWS)
