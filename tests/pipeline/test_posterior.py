@@ -1,5 +1,6 @@
 """`phloem.infer` in a script: the posterior as an object, saved, loaded, interrupted."""
 
+import gc
 import json
 import shutil
 import signal
@@ -77,6 +78,19 @@ def test_it_is_saved_and_loaded(posterior, tmp_path):
 def test_without_a_directory_it_can_still_be_saved(tmp_path):
     found = phloem.infer("primates", preset="quick", progress=False, **QUICK)
     assert found.save(tmp_path / "kept").summary == found.summary
+
+
+def test_a_temporary_directory_is_there_as_long_as_anything_needs_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    best = phloem.infer("primates", runs=2, progress=False, **QUICK).best_run
+    assert best.model.network.support.topology_count == 7
+    assert len(list(tmp_path.iterdir())) == 1
+    del best
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(FileProblem, match=r"none\.fasta"):
+        phloem.infer("none.fasta", progress=False)
+    gc.collect()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("missing", ["summary.json", "config.toml", "topologies.csv", "clades.csv"])

@@ -21,7 +21,7 @@ from phloem.pipeline.combination import combine_runs
 from phloem.pipeline.completion import Progress, RunOptions, complete_run
 from phloem.pipeline.events import check_tensorboard
 from phloem.pipeline.model_building import build_model, build_target
-from phloem.pipeline.posterior import Posterior, load_posterior
+from phloem.pipeline.posterior import Posterior, TemporaryHome, load_from
 from phloem.pipeline.provenance import write_provenance
 from phloem.pipeline.run_directory import CONFIG, RunDirectory, claimed
 from phloem.pipeline.saved_runs import SavedRuns, alignment_of, find_saved, run_configs
@@ -41,6 +41,7 @@ class Request(NamedTuple):
     resume: bool = False
     force: bool = False
     command: str = ""  # for the records
+    home: TemporaryHome | None = None  # of the directory, if it is a temporary one
 
 
 class Interrupted(KeyboardInterrupt):
@@ -64,7 +65,7 @@ def run_inference(request: Request, options: RunOptions, progress: Progress) -> 
                 _infer(directory, request, options, progress)
         except KeyboardInterrupt:
             raise Interrupted(directory.path, _saved_step(directory)) from None
-        return load_posterior(directory.path)
+        return load_from(directory.path, request.home)
 
 
 def _infer(directory: RunDirectory, request: Request, options: RunOptions, progress: Progress) -> None:

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import tempfile
+import weakref
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +29,7 @@ from phloem.trees.splits import SplitFrequencies
 from phloem.variational.joint import JointModel
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
     """What a run directory says of the posterior. `print` shows it; `save` copies its directory.
 
@@ -41,6 +43,7 @@ class Posterior:
     topologies: TreeSample  # the most probable first, with their probabilities
     clades: SplitFrequencies  # every split that was seen, with its probability
     runs: "tuple[Posterior, ...]"
+    home: "TemporaryHome | None" = None  # of the directory, if it goes when this does
 
     @property
     def taxa(self) -> tuple[str, ...]:
@@ -124,9 +127,26 @@ class Posterior:
         return found
 
 
+class TemporaryHome:
+    """A directory that is removed when no posterior needs it any more, at the latest when Python ends."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="phloem-"))
+        self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def keep(self) -> None:
+        """Leave the directory where it is, for good."""
+        self._remove.detach()
+
+
 def load_posterior(directory: str | Path) -> Posterior:
     """The posterior of a finished run."""
-    run = RunDirectory(Path(directory))
+    return load_from(Path(directory), None)
+
+
+def load_from(directory: Path, home: TemporaryHome | None) -> Posterior:
+    """The posterior of a finished run in a directory that may be a temporary one."""
+    run = RunDirectory(directory)
     if not run.holds_run():
         raise FileProblem(f"{directory}: holds no run of phloem's. Check the path.")
     if not (run.path / "summary.json").exists():
@@ -144,5 +164,6 @@ def load_posterior(directory: str | Path) -> Posterior:
         summary=summary,
         topologies=read_topologies(run.path / "topologies.csv", taxa),
         clades=read_clades(run.path / "clades.csv", taxa),
-        runs=tuple(load_posterior(child.path) for child in run.children()),
+        runs=tuple(load_from(child.path, home) for child in run.children()),
+        home=home,
     )

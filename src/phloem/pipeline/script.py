@@ -1,6 +1,5 @@
 """`phloem.infer`: the whole of it in a script or a notebook."""
 
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -11,8 +10,8 @@ from phloem.data.alignment import Alignment
 from phloem.display.choose import choose_display
 from phloem.display.news import Event
 from phloem.pipeline.completion import RunOptions
-from phloem.pipeline.infer import Request, run_inference
-from phloem.pipeline.posterior import Posterior
+from phloem.pipeline.infer import Interrupted, Request, run_inference
+from phloem.pipeline.posterior import Posterior, TemporaryHome
 from phloem.pipeline.saving import parse_interval
 from phloem.trees.sample import TreeSample
 
@@ -44,18 +43,24 @@ def infer(
     the message says how.
     """
     given = [] if trees is None else [trees] if isinstance(trees, Trees) else list(trees)
-    directory = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="phloem-")) / "run"
+    home = TemporaryHome() if out is None else None
     request = Request(
         alignment,
-        directory,
+        home.path / "run" if home else Path(str(out)),
         lambda base: resolve(base=config or base, preset=preset, settings=[settings]),
         given,
         resume,
         force,
         "phloem.infer",
+        home,
     )
     options = RunOptions(threads, parse_interval(checkpoint_every), tensorboard)
     display: AbstractContextManager[Callable[[Event], None]]
     display = nullcontext(progress) if callable(progress) else choose_display(plain=False, quiet=not progress)
-    with display as show:
-        return run_inference(request, options, show)
+    try:
+        with display as show:
+            return run_inference(request, options, show)
+    except Interrupted:
+        if home:
+            home.keep()
+        raise
