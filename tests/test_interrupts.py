@@ -38,6 +38,20 @@ def test_a_request_waits_for_work_that_must_not_end_half_way():
         pass
 
 
+def test_held_work_within_held_work_waits_for_the_end_of_all_of_it():
+    done = []
+
+    def work():
+        with held():
+            with held():
+                signal.raise_signal(signal.SIGTERM)
+            done.append("the rest")
+
+    with pytest.raises(KeyboardInterrupt), stoppable():
+        work()
+    assert done == ["the rest"]
+
+
 def test_what_goes_wrong_in_held_work_is_what_is_raised():
     with pytest.raises(ValueError, match="wrong"), stoppable(), held():
         raise ValueError("wrong")

@@ -9,6 +9,10 @@ class FileProblem(PhloemError):
     """A file that cannot be read or written at all."""
 
 
+class DiskFull(FileProblem):
+    """A file that could be written if there were space."""
+
+
 class TreeFormatError(PhloemError):
     """Text that is not a tree, or not a tree that phloem can hold."""
 

@@ -3,6 +3,7 @@
 import errno
 import gzip
 import os
+import re
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -10,10 +11,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from phloem.errors import FileProblem
+from phloem.errors import DiskFull, FileProblem
 
 GZIP_MAGIC = b"\x1f\x8b"
 UNFINISHED = ".unfinished"
+LEFTOVER = re.compile(r"\.(.+)\.[^.]+\.unfinished")
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -70,11 +72,12 @@ def _keep_name(directory: Path) -> None:
             os.close(handle)
 
 
-def remove_leftovers(directory: Path) -> None:
-    """Remove what writers that were killed have left in a directory that no one else writes to."""
+def remove_leftovers(directory: Path, names: re.Pattern[str]) -> None:
+    """Remove what killed writers of files with such names have left in a directory that no one else writes to."""
     with suppress(OSError):
         for path in directory.iterdir():
-            if path.name.endswith(UNFINISHED):
+            found = LEFTOVER.fullmatch(path.name)
+            if found and names.fullmatch(found[1]):
                 _remove(str(path))
 
 
@@ -103,8 +106,9 @@ def _open_beside(path: Path) -> tuple[Path, int, str]:
 def cannot_write(path: Path, problem: Exception) -> FileProblem:
     """What the system says of a file or directory that cannot be written."""
     reason = getattr(problem, "strerror", None) or problem
-    advice = " Free some space." if getattr(problem, "errno", None) in NO_SPACE else ""
-    return FileProblem(f"{path}: cannot be written ({reason}).{advice}")
+    if getattr(problem, "errno", None) in NO_SPACE:
+        return DiskFull(f"{path}: cannot be written ({reason}). Free some space.")
+    return FileProblem(f"{path}: cannot be written ({reason}).")
 
 
 def _umask() -> int:

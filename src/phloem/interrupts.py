@@ -12,7 +12,7 @@ REQUESTS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 class _Requests:
     """Whether requests wait at present, and whether one does."""
 
-    held = False
+    held = 0  # how deep in work that must not end half-way
     waiting = False
 
 
@@ -43,12 +43,12 @@ def stoppable() -> Iterator[None]:
 @contextmanager
 def held() -> Iterator[None]:
     """Work that must not end half-way: a request to stop waits until it is done."""
-    _Requests.held = True
+    _Requests.held += 1
     try:
         yield
     finally:
-        _Requests.held = False
-    if _Requests.waiting:
+        _Requests.held -= 1
+    if _Requests.waiting and not _Requests.held:
         _Requests.waiting = False
         raise KeyboardInterrupt
 

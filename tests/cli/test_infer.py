@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shutil
 import tomllib
 from pathlib import Path
@@ -329,6 +330,82 @@ def test_a_run_without_a_whole_checkpoint_does_not_begin_anew_unasked(monkeypatc
     assert run(["infer", "primates", "--out", "out", "--force", *TINY]) == 0
 
 
+def test_a_run_that_is_stopped_in_its_bootstrap_knows_its_settings(tmp_path, monkeypatch):
+    fake = FakeIqtree(tmp_path, monkeypatch)
+    fake(SEVEN_TREES)
+    Path("dna.fasta").write_text(SEVEN)
+    with monkeypatch.context() as stopped:
+        stopped.setattr("phloem.pipeline.support_source.bootstrap", interrupt)
+        assert run(["infer", "dna.fasta", "--out", "out", *TINY, "--bootstrap-replicates", "2"]) == 130
+    assert run(["infer", "dna.fasta", "--out", "out", "--resume"]) == 0
+    assert len(fake.calls) == 2
+    assert json.loads(Path("out/summary.json").read_text())["steps"] == 5
+
+
+def test_a_run_that_was_given_trees_does_not_go_on_without_them(monkeypatch, capsys):
+    Path("dna.fasta").write_text(SEVEN[: SEVEN.index(">F")])
+    Path("one.nwk").write_text("(A,B,(C,(D,E)));")
+    begin = ["infer", "dna.fasta", "--out", "out", "--trees", "one.nwk", *TINY]
+    with monkeypatch.context() as stopped:
+        stopped.setattr("phloem.pipeline.infer._first_checkpoint", interrupt)
+        assert run(begin) == 130
+    capsys.readouterr()
+    assert run(["infer", "dna.fasta", "--out", "out", "--resume"]) == 2
+    assert "begun with --trees one.nwk and has no checkpoint yet. Give them again." in complaint(capsys)
+    assert run([*begin, "--resume"]) == 0
+    assert json.loads(Path("out/summary.json").read_text())["support"]["topologies"] == 1
+    assert run(["infer", "dna.fasta", "--out", "out", "--resume"]) == 0
+
+
+def test_a_run_stays_until_its_replacement_begins(tmp_path, monkeypatch, capsys):
+    fake = FakeIqtree(tmp_path, monkeypatch)
+    fake(SEVEN_TREES)
+    Path("dna.fasta").write_text(SEVEN)
+    assert run(["infer", "dna.fasta", "--out", "out", *TINY]) == 0
+    before = Path("out/summary.json").read_bytes()
+    Path("out/bootstrap/notes").write_text("mine")
+    replace = ["infer", "dna.fasta", "--out", "out", *TINY, "--seed", "5", "--force"]
+    fake("exit 1")
+    assert run(replace) == 2
+    fake(SEVEN_TREES)
+    capsys.readouterr()
+    with monkeypatch.context() as stopped:
+        stopped.setattr("phloem.pipeline.support_source.bootstrap", interrupt)
+        assert run(replace) == 130
+    assert capsys.readouterr().err.endswith(
+        "phloem: stopped; the run in out is as it was. Give the same command again.\n"
+    )
+    assert Path("out/summary.json").read_bytes() == before
+    assert run(replace) == 0
+    assert json.loads(Path("out/summary.json").read_text())["seed"] == 5
+    assert Path("out/bootstrap/notes").exists()
+
+
+@pytest.mark.parametrize("name", ["summary.json", "topologies.csv", "clades.csv"])
+@pytest.mark.parametrize(
+    "content", ["", "{", "rank,probability,cumulative,newick\n1,x,1,(A);\n", "probability,taxa,members\nx,1,*\n"]
+)
+def test_damaged_results_are_made_again(finished, name, content):
+    shutil.copytree(finished, "copy")
+    Path("copy", name).write_text(content)
+    assert run(["infer", "--out", "copy", "--resume", "--quiet"]) == 0
+    assert Path("copy", name).read_bytes() == (finished / name).read_bytes()
+
+
+def test_somebodys_folder_that_is_named_like_a_run_is_none(finished):
+    shutil.copytree(finished, "copy")
+    Path("copy/run-2").mkdir()
+    Path("copy/run-2/notes").write_text("mine")
+    assert run(["infer", "--out", "copy", "--resume"]) == 0
+
+
+def test_a_name_that_is_no_text_is_shown_as_what_it_is(capsys):
+    odd = Path(os.fsdecode(b"dna-\xff.fasta"))
+    odd.write_text(SEVEN[: SEVEN.index(">F")])
+    assert run(["infer", str(odd), "--out", "out", *TINY, "--plain"]) == 0
+    assert "dna-\\udcff.fasta: 5 taxa" in capsys.readouterr().err
+
+
 def test_a_file_named_like_the_example_does_not_get_its_trees(tmp_path, monkeypatch):
     fake = FakeIqtree(tmp_path, monkeypatch)
     fake(SEVEN_TREES)
@@ -390,6 +467,7 @@ BAD = {
     "no alignment": (["--out", "x"], "x: has no checkpoint to go on from. Name the alignment."),
     "no alignment to resume": (["--out", "x", "--resume"], "x: has no checkpoint to go on from. Name the alignment."),
     "nothing at all": ([], "name an alignment, or a run to go on with"),
+    "control characters": (["odd.fasta", "--out", "x"], "has a control character. Rename the sequence."),
     "both": (["primates", "--out", "x", "--resume", "--force"], "--resume and --force"),
     "trees": (["primates", "--out", "x", "--trees", "none.nwk"], "none.nwk: no such file"),
     "taxa": (["primates", "--out", "x", "--trees", "other.nwk"], "other.nwk, tree 1, line 1, column 1: lacks"),
@@ -403,6 +481,7 @@ def test_bad_input_is_one_line_exit_code_2_and_nothing_left_behind(case, capsys)
     Path("other.nwk").write_text("((a,b),c,d);\n")
     Path("plain").write_text("")
     Path("bad.toml").write_text("[training]\nsetps = 5\n")
+    Path("odd.fasta").write_text(">A\x1b[2J\nAC\n>B\nAC\n>C\nAC\n>D\nAC\n")
     Path("fast.toml").write_text('preset = "fast"\n')
     Path("three.fasta").write_text(">A\nACGT\n>B\nACGA\n>C\nACTT\n")
     Path("missing.fasta").write_text("".join(f">{name}\n----\n" for name in "ABCDEFG"))

@@ -185,6 +185,20 @@ def test_a_damaged_newest_one_is_told_of_and_the_one_before_is_used(tmp_path):
     assert problems == [f"{newest}: is damaged (its checksum is wrong)."]
 
 
+def test_a_damaged_one_that_was_passed_over_does_not_take_the_place_of_a_good_one(tmp_path):
+    folder = CheckpointFolder(tmp_path)
+    _, newest = two_checkpoints(folder)
+    newest.rename(tmp_path / "step-000000009.safetensors")
+    training, history = begun()
+    for _ in range(3):
+        training.step()
+    folder.add(checkpoint_of(training, history))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "step-000000001.safetensors",
+        "step-000000003.safetensors",
+    ]
+
+
 def test_files_whose_names_were_swapped_are_known_by_what_they_hold(tmp_path):
     folder = CheckpointFolder(tmp_path)
     old, new = two_checkpoints(folder)

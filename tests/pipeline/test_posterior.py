@@ -12,7 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import phloem
 from phloem.display.news import News, Notice, Overview
-from phloem.errors import ConfigError, FileProblem
+from phloem.errors import BadArgument, ConfigError, FileProblem
 from phloem.inference.checkpoints import CheckpointFolder
 from phloem.pipeline.infer import Interrupted
 from phloem.pipeline.tables import read_clades, read_topologies
@@ -159,7 +159,7 @@ def test_an_interrupted_run_says_where_it_is_and_goes_on(posterior, tmp_path):
     assert (stopped.value.directory, stopped.value.step) == (tmp_path / "run", 30)
     told = []
     found = phloem.infer(None, out=tmp_path / "run", resume=True, progress=told.append)
-    assert Notice("going on from step 30 of 60") in told
+    assert Notice("going on from step 30 of 60", urgent=False) in told
     for name in ("summary.json", "parameters.safetensors", "topologies.csv"):
         assert (found.directory / name).read_bytes() == (posterior.directory / name).read_bytes()
 
@@ -227,6 +227,17 @@ def test_tables_come_back_as_they_were_written(posterior, tmp_path):
     np.testing.assert_array_equal(again.topologies.parent, posterior.topologies.topologies.parent)
     np.testing.assert_array_equal(again.weights, posterior.topologies.weights)
     assert read_clades(path / "clades.csv", posterior.taxa).members.dtype == np.bool_
+
+
+def test_threads_that_are_no_number_of_cores_are_refused(tmp_path):
+    with pytest.raises(BadArgument, match="--threads -1"):
+        phloem.infer("primates", out=tmp_path / "run", threads=-1, progress=False)
+
+
+def test_as_many_reports_as_anyone_likes_are_one_a_step(tmp_path):
+    settings = QUICK | {"evaluation": {"repeats": 3, "samples": 100, "reports": 10**9}}
+    found = phloem.infer("primates", runs=1, out=tmp_path / "run", progress=False, **settings)
+    assert len(found.history) == 60
 
 
 def test_threads_change_nothing(posterior, tmp_path):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from phloem.config import HEADING
 from phloem.errors import BadArgument, FileProblem
 from phloem.pipeline.run_directory import LOCK, RESULTS, RunDirectory, claimed
 
@@ -31,7 +32,7 @@ def test_a_new_directory_is_made_with_its_parents_and_nothing_is_left_of_an_unus
 
 def test_what_was_written_stays(tmp_path):
     with claimed(tmp_path / "run") as run:
-        run.write("config.toml", "x")
+        run.write("config.toml", HEADING)
     assert names(tmp_path / "run") == {"config.toml", LOCK}
 
 
@@ -43,7 +44,7 @@ def test_an_empty_directory_of_the_users_stays(tmp_path):
 
 def test_a_claimed_directory_is_refused_to_others_and_free_afterwards(tmp_path):
     with claimed(tmp_path / "run") as run:
-        run.write("config.toml", "")
+        run.write("config.toml", HEADING)
         with pytest.raises(FileProblem, match="another run is at work in it"), claimed(tmp_path / "run", resume=True):
             pytest.fail("two in one directory")
     with claimed(tmp_path / "run", resume=True):
@@ -82,6 +83,7 @@ def test_clearing_removes_a_run_and_nothing_else(tmp_path):
     (tmp_path / "run" / "run-2" / "notes").write_text("mine")
     (tmp_path / "run" / "bootstrap").mkdir()
     (tmp_path / "run" / "tensorboard").mkdir()
+    (tmp_path / "run" / "tensorboard" / "events.out.tfevents.1").write_text("")
     (tmp_path / "run" / "thesis.tex").write_text("mine")
     run.clear()
     assert names(tmp_path / "run") == {"bootstrap", "thesis.tex", "run-2"}
@@ -90,11 +92,14 @@ def test_clearing_removes_a_run_and_nothing_else(tmp_path):
 
 def test_what_killed_writers_have_left_is_removed(tmp_path):
     finished_run(tmp_path / "run")
-    left = [tmp_path / "run" / ".config.toml.abc.unfinished", tmp_path / "run" / "checkpoints" / ".x.unfinished"]
-    for path in left:
+    checkpoint = ".step-000000002.safetensors.abc.unfinished"
+    left = [tmp_path / "run" / ".config.toml.abc.unfinished", tmp_path / "run" / "checkpoints" / checkpoint]
+    mine = [tmp_path / "run" / "thesis.unfinished", tmp_path / "run" / ".thesis.tex.abc.unfinished"]
+    for path in (*left, *mine):
         path.write_text("")
     with claimed(tmp_path / "run", resume=True):
         assert not any(path.exists() for path in left)
+        assert all(path.exists() for path in mine)
 
 
 def test_a_run_is_finished_when_all_its_results_are_there(tmp_path):
@@ -109,7 +114,8 @@ def test_a_run_is_finished_when_all_its_results_are_there(tmp_path):
 def test_several_runs_are_counted_from_one_to_the_last_and_one_that_is_lost_counts(tmp_path):
     assert RunDirectory(tmp_path).children() == []
     for name in ("run-1", "run-3", "run-x", "run-07", "run-9999"):
-        (tmp_path / name).mkdir()
+        finished_run(tmp_path / name)
+    (tmp_path / "run-4").mkdir()  # somebody else's
     (tmp_path / "run-5").write_text("")
     assert [child.path.name for child in RunDirectory(tmp_path).children()] == ["run-1", "run-2", "run-3"]
 
@@ -120,3 +126,22 @@ def test_a_file_in_the_place_of_a_directory_is_a_line(tmp_path):
         claimed(tmp_path / "file").__enter__()
     with pytest.raises(FileProblem, match="cannot be written"):
         claimed(tmp_path / "file" / "below").__enter__()
+
+
+def test_files_of_other_programs_that_have_the_same_names_are_no_run_and_stay(tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "resnet.pt").write_text("mine")
+    (tmp_path / "config.toml").write_text("mine = 1")
+    (tmp_path / "provenance.json").write_text("{}")
+    (tmp_path / "run-1").mkdir()
+    for options in ({}, {"resume": True}, {"force": True}):
+        with pytest.raises(FileProblem, match="is not empty"):
+            claimed(tmp_path, **options).__enter__()
+    run = finished_run(tmp_path / "run")
+    (run.checkpoints.path / "resnet.pt").write_text("mine")
+    run.tensorboard.mkdir()
+    (run.tensorboard / "mine").write_text("mine")
+    run.clear()
+    assert names(run.path) == {"checkpoints", "tensorboard"}
+    assert names(run.checkpoints.path) == {"resnet.pt"}
+    assert names(tmp_path) == {"checkpoints", "config.toml", "provenance.json", "run-1", "run"}

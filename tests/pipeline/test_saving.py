@@ -3,7 +3,7 @@
 import pytest
 
 from inference.test_checkpoints import begun, checkpoint_of
-from phloem.errors import BadArgument, FileProblem
+from phloem.errors import BadArgument, DiskFull, FileProblem
 from phloem.inference.history import Report
 from phloem.pipeline import saving
 from phloem.pipeline.history_file import HistoryFile, read_history
@@ -41,7 +41,7 @@ def saver_in(folder, interval=NEVER):
 
 def break_disk(monkeypatch):
     def fail(*_arguments):
-        raise FileProblem("x: cannot be written (No space left on device).")
+        raise DiskFull("x: cannot be written (No space left on device).")
 
     monkeypatch.setattr("phloem.inference.checkpoints.write_checkpoint", fail)
 
@@ -63,7 +63,7 @@ def test_an_interval_is_time_or_steps(text, expected):
     assert parse_interval(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "often", "-5", "5d", "0steps", "1.5steps", "inf", "5 s s"])
+@pytest.mark.parametrize("text", ["", "often", "-5", "5d", "0steps", "1.5steps", "inf", "5 s s", "9" * 400 + "steps"])
 def test_other_intervals_are_refused(text):
     with pytest.raises(BadArgument, match="--checkpoint-every"):
         parse_interval(text)
@@ -123,6 +123,16 @@ def test_at_the_end_of_training_a_full_disk_is_waited_for_but_not_for_ever(tmp_p
     assert 590 <= clock.now - 1000 <= 600
     saver.save_patiently()
     assert saver.saved_step == 1
+
+
+def test_at_the_end_nothing_but_space_is_waited_for(tmp_path, clock):
+    saver, training, notices = saver_in(tmp_path)
+    (tmp_path / "checkpoints" / "step-000000001.safetensors").mkdir(parents=True)
+    training.step()
+    with pytest.raises(FileProblem, match="it is a directory"):
+        saver.save_patiently()
+    assert clock.now == 1000
+    assert len(notices) == 1
 
 
 def test_a_directory_that_is_gone_is_not_made_again(tmp_path):

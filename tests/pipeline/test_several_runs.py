@@ -68,7 +68,7 @@ def test_runs_that_are_finished_are_not_run_again(together, monkeypatch):
     told = []
     again = phloem.infer(None, out=posterior.directory, resume=True, progress=told.append)
     assert again.summary == posterior.summary
-    assert Notice("going on from step 40, 40, 40 of 40") in told
+    assert Notice("going on from step 40, 40, 40 of 40", urgent=False) in told
 
 
 def test_a_run_that_was_lost_is_made_again_and_the_others_stay(together, tmp_path):
@@ -77,7 +77,7 @@ def test_a_run_that_was_lost_is_made_again_and_the_others_stay(together, tmp_pat
     shutil.rmtree(tmp_path / "copy" / "run-1")
     told = []
     again = phloem.infer(None, out=tmp_path / "copy", resume=True, progress=told.append)
-    assert Notice("going on from step 0, 40, 40 of 40") in told
+    assert Notice("going on from step 0, 40, 40 of 40", urgent=False) in told
     assert again.summary == copy.summary
 
 
@@ -90,7 +90,7 @@ def test_more_runs_than_the_settings_have_are_refused(together, tmp_path):
         phloem.infer(None, out=tmp_path / "copy", resume=True, progress=False)
 
 
-def made_up(folder: Path, log_marginal: float, weights: list[float], error: float = 0.1) -> None:
+def made_up(folder: Path, log_marginal: float, weights: list[float], error: float | None = 0.1) -> None:
     """A finished run on five taxa with given probabilities of three topologies."""
     parsed = phloem.parse_newick(TREES, taxa=tuple("abcde"))
     sample = phloem.TreeSample(parsed.taxa, parsed.topologies, np.array(weights), None)
@@ -103,7 +103,10 @@ def made_up(folder: Path, log_marginal: float, weights: list[float], error: floa
     estimate = {"mean": log_marginal, "std": error}
     shared = {"names": list("abcde"), "taxa": 5, "sites": 3, "patterns": 2, "model": "JC69", "branches": "edge"}
     bounds = dict.fromkeys(("elbo", "lower_bound", "log_marginal_likelihood"), estimate)
-    run.write_json("summary.json", shared | {"support": {}, "evaluation": {"repeats": 1, "samples": 1}} | bounds)
+    run.write_json(
+        "summary.json",
+        shared | {"support": {}, "distinct_topologies": 3, "evaluation": {"repeats": 1, "samples": 1}} | bounds,
+    )
 
 
 def combined(tmp_path, *runs) -> Posterior:
@@ -140,6 +143,9 @@ def test_runs_that_agree_and_runs_that_do_not(tmp_path):
     other_clades = combined(tmp_path / "c", (-10.0, [0.7, 0.3, 0.0]), (-10.0, [0.3, 0.7, 0.0]))
     assert "2 runs DISAGREE" in text(other_clades)
     assert "run again with more steps" in text(other_clades)
+    unknown = combined(tmp_path / "d", (-10.0, [0.7, 0.3, 0.0], None), (-11.0, [0.7, 0.3, 0.0], None))
+    assert unknown.log_marginal_likelihood.std is None
+    assert "2 runs agree: -10.00, -11.00 (errors unknown)" in text(unknown)
 
 
 def test_a_run_that_fails_ends_the_others_and_is_told_of(tmp_path, monkeypatch):

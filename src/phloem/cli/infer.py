@@ -112,6 +112,8 @@ def default_directory(alignment: str) -> Path:
 
 def how_to_go_on(stop: "Interrupted", alignment: str | None) -> str:
     """What was saved, and the command that goes on from it."""
+    if not stop.begun:
+        return f"stopped; the run in {stop.directory} is as it was. Give the same command again."
     named = "" if alignment is None else f"{shlex.quote(alignment)} "
     saved = "no step was done yet" if not stop.step else f"saved at step {stop.step:,}"
     return f"stopped, {saved}. Go on with: phloem infer {named}--out {shlex.quote(str(stop.directory))} --resume"
@@ -121,7 +123,7 @@ def print_posterior(posterior: "Posterior") -> None:
     """The result for people, where the files are, and what to do next."""
     from rich.console import Console
 
-    width = Console().width if sys.stdout.isatty() else 80
+    width = max(40, Console().width) if sys.stdout.isatty() else 80
     directory = posterior.directory
     print("\n".join(posterior.describe(width)))
     print(f"""

@@ -94,6 +94,8 @@ def _discard_output() -> None:
 
 def _complain(message: str, code: int) -> int:
     """One line on stderr, whatever the message holds."""
+    if sys.stderr is None:  # print would take standard output instead
+        return code
     line = "".join(character if character.isprintable() else " " for character in message)
     print(f"phloem: {line}", file=sys.stderr)
     return code

@@ -17,6 +17,7 @@ from phloem.config.model import ModelConfig as ModelConfig
 from phloem.config.resolve import differences as differences
 from phloem.config.resolve import read_config as read_config
 from phloem.config.resolve import resolve as resolve
+from phloem.config.toml import HEADING as HEADING
 from phloem.config.toml import FileSettings as FileSettings
 from phloem.config.toml import from_toml as from_toml
 from phloem.config.toml import read_toml as read_toml

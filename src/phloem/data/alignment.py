@@ -47,6 +47,8 @@ def _check_names(taxa: Sequence[str], source: str) -> None:
         raise AlignmentError(f"{source}: {len(taxa)} sequences. At least 3 are needed.")
     if not all(taxa):
         raise AlignmentError(f"{source}: sequence {list(taxa).index('') + 1} has no name. Give it one.")
+    if odd := [name for name in taxa if not name.isprintable()]:
+        raise AlignmentError(f"{source}: the name {quoted(odd[0])} has a control character. Rename the sequence.")
     if twice := [name for name, count in Counter(taxa).items() if count > 1]:
         raise AlignmentError(f"{source}: more than one sequence is called {listed(twice)}. Names must differ.")
 

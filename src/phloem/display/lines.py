@@ -22,7 +22,7 @@ class Quiet(AbstractContextManager["Quiet"]):
 
     def __call__(self, event: Event) -> None:
         """Show the event if it is a notice."""
-        if isinstance(event, Notice):
+        if isinstance(event, Notice) and event.urgent:
             say(words.notice_line(event))
 
 

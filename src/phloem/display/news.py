@@ -33,9 +33,10 @@ class News(NamedTuple):
 
 
 class Notice(NamedTuple):
-    """A line that the user should see even if all else is quiet."""
+    """A line for the user; an urgent one even if all else is quiet."""
 
     text: str
+    urgent: bool = True
 
 
 Event = Overview | News | Notice

@@ -132,9 +132,16 @@ class CheckpointFolder:
         except OSError as problem:
             raise cannot_write(self.path, problem) from None
         write_checkpoint(checkpoint, self.path / name)
-        for old in [path for path in self._files() if path.name != name][KEPT - 1 :]:
+        older = [path for path in self._files() if path.name < name]
+        later = [path for path in self._files() if path.name > name]  # damaged, or this run would have gone on from it
+        for path in [*older[KEPT - 1 :], *later]:
             with suppress(OSError):
-                old.unlink()
+                path.unlink()
+
+    def clear(self) -> None:
+        """Remove all checkpoints."""
+        for path in self._files():
+            path.unlink()
 
     def newest(self) -> tuple[Checkpoint | None, list[str]]:
         """The checkpoint with the most steps that is whole, and what is wrong with the others.
@@ -160,7 +167,7 @@ class CheckpointFolder:
         """All checkpoints by their names, the newest first."""
         try:
             return sorted((path for path in self.path.iterdir() if FILE_NAME.fullmatch(path.name)), reverse=True)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as problem:
             raise cannot_read(self.path, problem) from None

@@ -134,7 +134,8 @@ def train(
     history = History() if history is None else history
     start = time.monotonic() - history.seconds
     steps = training.config.steps
-    looks = {share * steps // evaluation.reports for share in range(1, evaluation.reports + 1)}
+    count = min(evaluation.reports, steps)
+    looks = {share * steps // count for share in range(1, count + 1)}
     whole: Callable[[], AbstractContextManager[None]] = nullcontext
     while True:
         if (

@@ -75,7 +75,7 @@ def _summarize(runs: Sequence[Posterior], shares: FloatArray, config: InferConfi
     best = int(np.argmax(shares))
     estimates = [run.log_marginal_likelihood for run in runs]
     means = np.array([estimate.mean for estimate in estimates])
-    errors = np.array([estimate.std or 0.0 for estimate in estimates])
+    errors = np.array([math.nan if estimate.std is None else estimate.std for estimate in estimates])  # nan: not known
     spread = float(means.max() - means.min())
     differences = [float(row.max() - row.min()) for row in split_table(runs).values()]
     summary = runs[best].summary
@@ -88,12 +88,16 @@ def _summarize(runs: Sequence[Posterior], shares: FloatArray, config: InferConfi
         "lower_bound": summary["lower_bound"],
         "log_marginal_likelihood": {
             "mean": float(means.max() + math.log(np.exp(means - means.max()).mean())),
-            "std": float(np.sqrt(((shares * errors) ** 2).sum())),
+            "std": _known(np.sqrt(((shares * errors) ** 2).sum())),
         },
         "agreement": {
             "log_marginal_likelihoods": [estimate._asdict() for estimate in estimates],
             "marginal_likelihood_difference": spread,
-            "marginal_likelihood_error": float(np.sqrt((errors**2).sum())),
+            "marginal_likelihood_error": _known(np.sqrt((errors**2).sum())),
             "largest_split_difference": max(differences, default=0.0),
         },
     }
+
+
+def _known(error: float) -> float | None:
+    return None if math.isnan(error) else float(error)

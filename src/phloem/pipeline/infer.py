@@ -1,6 +1,7 @@
 """Alignment → posterior: support, training, evaluation; one run or several, begun or gone on with."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from phloem.data.patterns import SitePatterns, compress
 from phloem.data.reading import read_alignment
 from phloem.data.summary import summarize
 from phloem.display.news import News, Notice, Overview, Phase
-from phloem.errors import BadArgument
+from phloem.errors import BadArgument, PhloemError
 from phloem.inference.checkpoints import Checkpoint
 from phloem.inference.history import History
 from phloem.inference.training import Training
@@ -21,13 +22,14 @@ from phloem.pipeline.combination import combine_runs
 from phloem.pipeline.completion import Progress, RunOptions, complete_run
 from phloem.pipeline.events import check_tensorboard
 from phloem.pipeline.model_building import build_model, build_target
-from phloem.pipeline.posterior import Posterior, TemporaryHome, load_from
+from phloem.pipeline.posterior import Posterior, TemporaryHome, is_finished, load_from
 from phloem.pipeline.provenance import write_provenance
 from phloem.pipeline.run_directory import CONFIG, RunDirectory, claimed
 from phloem.pipeline.saved_runs import SavedRuns, alignment_of, find_saved, run_configs
 from phloem.pipeline.several_runs import complete_runs
 from phloem.pipeline.support_source import SupportSource, Trees
 from phloem.target.threads import physical_cores
+from phloem.trees.sample import TreeSample
 from phloem.variational.support import SubsplitSupport
 
 
@@ -45,43 +47,73 @@ class Request(NamedTuple):
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run was stopped, at the end of a step that is saved or, with None, before there was anything to save."""
+    """A run was stopped, at the end of a step that is saved or, with None, before there was anything to save.
 
-    def __init__(self, directory: Path, step: int | None) -> None:
+    begun: whether it had begun at all, or the run that it was to replace is still there.
+    """
+
+    def __init__(self, directory: Path, step: int | None, *, begun: bool) -> None:
         saved = "before the first step" if step is None else f"and saved at step {step:,}"
-        super().__init__(f"stopped {saved}. Go on with phloem.infer(…, out={str(directory)!r}, resume=True).")
+        how = f"Go on with phloem.infer(…, out={str(directory)!r}, resume=True)." if begun else "Nothing was replaced."
+        super().__init__(f"stopped {saved}. {how}")
         self.directory = directory
         self.step = step
+        self.begun = begun
+
+
+class Plan(NamedTuple):
+    """A run that is ready to begin or to go on; nothing that was there has been removed for it."""
+
+    config: InferConfig
+    source: str
+    alignment: Alignment
+    checkpoints: list[Checkpoint]  # of each run, the newest or the one before the first step
 
 
 def run_inference(request: Request, options: RunOptions, progress: Progress) -> Posterior:
     """Infer a posterior, in a directory of its own that a stopped run goes on from."""
+    if options.threads is not None and options.threads < 1:
+        raise BadArgument(f"--threads {options.threads}: at least 1 is needed.")
     options = options._replace(threads=options.threads or physical_cores())
     if options.tensorboard:
         check_tensorboard()
     with claimed(request.directory, resume=request.resume, force=request.force) as directory:
+        begun = not request.force
         try:
             with stoppable():
-                _infer(directory, request, options, progress)
+                plan = _plan(directory, request, options, progress)
+                begun = True
+                runs = _begin(directory, request, plan)
+                if request.resume:
+                    progress(Notice(_where_from(plan), urgent=False))
+                if plan.config.runs > 1:
+                    complete_runs(runs, options, progress)
+                    combine_runs(directory, plan.config)
+                elif not is_finished(directory):
+                    complete_run(directory, plan.checkpoints[0], options, progress)
         except KeyboardInterrupt:
-            raise Interrupted(directory.path, _saved_step(directory)) from None
+            raise Interrupted(directory.path, _saved_step(directory), begun=begun) from None
         return load_from(directory.path, request.home)
 
 
-def _infer(directory: RunDirectory, request: Request, options: RunOptions, progress: Progress) -> None:
+def _plan(directory: RunDirectory, request: Request, options: RunOptions, progress: Progress) -> Plan:
+    """Settings, alignment, support and first parameters. What is wrong with any of them is found here."""
     saved = SavedRuns(directory.path)
     if request.resume:
         saved = find_saved(directory, lambda text: progress(Notice(text)))
     config = request.resolve(saved.config)
     saved.check_config(config)
     source, alignment = _alignment(request, saved)
+    trees = None
+    if saved.first is None or request.trees:
+        saved.check_trees(request.trees)
+        trees = SupportSource(source, alignment, config, request.trees)
     patterns = compress(alignment)
-    target = build_target(patterns, config)
     progress(
         Overview(
             source=source,
             alignment=summarize(alignment),
-            model=target.likelihood.model.in_words(),
+            model=build_target(patterns, config).likelihood.model.in_words(),
             branches=config.branches,
             steps=config.training.steps,
             runs=config.runs,
@@ -89,24 +121,39 @@ def _infer(directory: RunDirectory, request: Request, options: RunOptions, progr
         )
     )
     if not has_compiled():
-        progress(Notice("the first use compiles phloem's kernels, which takes a minute, once"))
-    support = _support(directory, request, saved, source, alignment, config, options, progress)
-    directory.write(CONFIG, to_toml(config))
-    write_provenance(directory, alignment, source, config, request.command)
+        progress(Notice("the first use compiles phloem's kernels, which takes a minute, once", urgent=False))
+    if not request.force:  # before the bootstrap, so that a run that is stopped in it knows its settings
+        _record(directory, request, config, source, alignment)
+    support = _collect(trees, directory, request, options, progress) if trees else saved.support
+    saved.check_support(support)
+    checkpoints = [
+        found or _first_checkpoint(own_config, source, patterns, support)
+        for own_config, found in zip_longest(run_configs(config), saved.checkpoints[: config.runs])
+    ]
+    return Plan(config, source, alignment, checkpoints)
+
+
+def _begin(directory: RunDirectory, request: Request, plan: Plan) -> list[RunDirectory]:
+    """Have a checkpoint in the directory of every run; a run that was there goes if it is to be replaced."""
+    if request.force:
+        directory.clear()
+        _record(directory, request, plan.config, plan.source, plan.alignment)
+    config = plan.config
     runs = [directory] if config.runs == 1 else [directory.child(number + 1) for number in range(config.runs)]
-    begun: list[Checkpoint] = []
-    for run, own_config, found in zip_longest(runs, run_configs(config), saved.checkpoints):
-        begun.append(found or _begin(run, own_config, source, patterns, support))
+    for run, own_config, checkpoint in zip(runs, run_configs(config), plan.checkpoints, strict=True):
         if run is not directory:
-            write_provenance(run, alignment, source, own_config, request.command)
-    if request.resume:
-        progress(Notice(_where_from(begun, config)))
-    if config.runs == 1:
-        if not directory.is_finished():
-            complete_run(directory, begun[0], options, progress)
-    else:
-        complete_runs(runs, options, progress)
-        combine_runs(directory, config)
+            run.make()
+            _record(run, request, own_config, plan.source, plan.alignment)
+        if run.checkpoints.newest_step() is None:
+            run.checkpoints.add(checkpoint)
+    return runs
+
+
+def _record(run: RunDirectory, request: Request, config: InferConfig, source: str, alignment: Alignment) -> None:
+    """Write down what the run is: where it comes from, then its settings."""
+    trees = ["a tree sample" if isinstance(tree, TreeSample) else str(tree) for tree in request.trees]
+    write_provenance(run, alignment, source, config, request.command, trees)
+    run.write(CONFIG, to_toml(config))
 
 
 def _alignment(request: Request, saved: SavedRuns) -> tuple[str, Alignment]:
@@ -118,59 +165,41 @@ def _alignment(request: Request, saved: SavedRuns) -> tuple[str, Alignment]:
     if isinstance(request.source, Alignment):
         source, alignment = "alignment", request.source
     else:
-        source, alignment = str(request.source), read_alignment(request.source)
+        source = str(request.source).encode(errors="backslashreplace").decode()
+        alignment = read_alignment(request.source)
     saved.check_alignment(alignment, source)
     return source, alignment
 
 
-def _support(
-    directory: RunDirectory,
-    request: Request,
-    saved: SavedRuns,
-    source: str,
-    alignment: Alignment,
-    config: InferConfig,
-    options: RunOptions,
-    progress: Progress,
+def _collect(
+    trees: SupportSource, directory: RunDirectory, request: Request, options: RunOptions, progress: Progress
 ) -> SubsplitSupport:
-    """The support of the checkpoints or, where there are none yet, a new one. Its trees must be there before a run
-    that is in the way is removed."""
-    if saved.first is not None and not request.trees:
-        return saved.first.support
-    trees = SupportSource(source, alignment, config, request.trees)
-    if request.force:
-        directory.clear()
     phase: Phase = "bootstrap" if trees.is_bootstrap else "support"
     progress(News(1, phase, 0.0))
-    support = trees.collect(
+    return trees.collect(
         directory.bootstrap,
         options.threads,
         replace=request.force,
         progress=lambda share: progress(News(1, phase, share)),
     )
-    saved.check_support(support)
-    return support
 
 
-def _begin(
-    run: RunDirectory, config: InferConfig, source: str, patterns: SitePatterns, support: SubsplitSupport
-) -> Checkpoint:
+def _first_checkpoint(config: InferConfig, source: str, patterns: SitePatterns, support: SubsplitSupport) -> Checkpoint:
     """The checkpoint before the first step."""
-    run.make()
     training = Training(build_model(support, config), build_target(patterns, config), config.training, seed=config.seed)
-    checkpoint = Checkpoint(source, to_toml(config), patterns, support, training.state(), History())
-    run.checkpoints.add(checkpoint)
-    return checkpoint
+    return Checkpoint(source, to_toml(config), patterns, support, training.state(), History())
 
 
-def _where_from(begun: list[Checkpoint], config: InferConfig) -> str:
-    steps = [checkpoint.step for checkpoint in begun]
+def _where_from(plan: Plan) -> str:
+    steps = [checkpoint.step for checkpoint in plan.checkpoints]
     if not any(steps):
         return "no checkpoint yet: starting from the beginning"
-    return f"going on from step {', '.join(f'{step:,}' for step in steps)} of {config.training.steps:,}"
+    return f"going on from step {', '.join(f'{step:,}' for step in steps)} of {plan.config.training.steps:,}"
 
 
 def _saved_step(directory: RunDirectory) -> int | None:
     """The step that a stopped run can go on from: of several runs the least."""
-    steps = [step for run in directory.children() or [directory] if (step := run.checkpoints.newest_step()) is not None]
-    return min(steps, default=None)
+    with suppress(PhloemError):
+        found = [run.checkpoints.newest()[0] for run in directory.children() or [directory]]
+        return min((checkpoint.step for checkpoint in found if checkpoint is not None), default=None)
+    return None

@@ -11,10 +11,10 @@ from typing import Any
 
 from phloem.config import InferConfig, read_config
 from phloem.data.alignment import Alignment
-from phloem.errors import FileProblem
+from phloem.errors import FileProblem, PhloemError
 from phloem.files import cannot_write, read_bytes
 from phloem.inference.checkpoints import Checkpoint
-from phloem.inference.evaluation import Estimated
+from phloem.inference.evaluation import Estimated, Evaluation
 from phloem.inference.history import Report
 from phloem.inference.parameters import read_parameters
 from phloem.pipeline.history_file import read_history
@@ -127,6 +127,14 @@ class Posterior:
         return found
 
 
+def is_finished(run: RunDirectory) -> bool:
+    """Whether all results are there and can be read. Others are made again from the last checkpoint."""
+    try:
+        return run.is_finished() and bool(load_posterior(run.path))
+    except PhloemError:
+        return False
+
+
 class TemporaryHome:
     """A directory that is removed when no posterior needs it any more, at the latest when Python ends."""
 
@@ -155,6 +163,9 @@ def load_from(directory: Path, home: TemporaryHome | None) -> Posterior:
     try:
         summary: dict[str, Any] = json.loads(read_bytes(path))
         taxa = tuple(summary["names"])
+        for name in Evaluation._fields:
+            Estimated(**summary[name])
+        summary["evaluation"]["repeats"], summary["distinct_topologies"]
     except (ValueError, KeyError, TypeError):
         raise FileProblem(f"{path}: is damaged, or no summary of this version. Make it again with --resume.") from None
     config_path = run.path / CONFIG

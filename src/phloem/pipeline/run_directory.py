@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,9 +9,12 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from phloem.config import HEADING
 from phloem.errors import BadArgument, FileProblem
 from phloem.files import atomic_write, cannot_write, check_can_write, remove_leftovers
+from phloem.inference.checkpoints import FILE_NAME as CHECKPOINT_NAME
 from phloem.inference.checkpoints import CheckpointFolder
+from phloem.pipeline.provenance_file import read_provenance
 
 LOCK = ".lock"
 CONFIG = "config.toml"
@@ -20,8 +22,9 @@ CHECKPOINTS = "checkpoints"
 BOOTSTRAP = "bootstrap"
 TENSORBOARD = "tensorboard"
 RUN_NAME = re.compile(r"run-([1-9]\d{0,2})")
+PROVENANCE = "provenance.json"
 RESULTS = (
-    "provenance.json",
+    PROVENANCE,
     "support.npz",
     "history.csv",
     "parameters.safetensors",
@@ -29,6 +32,7 @@ RESULTS = (
     "clades.csv",
     "summary.json",
 )
+OWN_FILES = re.compile("|".join(map(re.escape, (CONFIG, *RESULTS))))
 
 
 class RunDirectory:
@@ -46,13 +50,21 @@ class RunDirectory:
 
     def children(self) -> list["RunDirectory"]:
         """The directories of several runs, up to the last that is there: one before it may have been lost."""
-        found = [RUN_NAME.fullmatch(path.name) for path in self.path.glob("run-*") if path.is_dir()]
-        last = max((int(name[1]) for name in found if name), default=0)
-        return [self.child(number) for number in range(1, last + 1)]
+        names = [RUN_NAME.fullmatch(path.name) for path in self.path.glob("run-*")]
+        numbers = [number for name in names if name and self.child(number := int(name[1]))._has_begun()]
+        return [self.child(number) for number in range(1, max(numbers, default=0) + 1)]
 
     def holds_run(self) -> bool:
-        """Whether a run has begun here."""
-        return bool(self.children()) or any((self.path / name).exists() for name in (CONFIG, CHECKPOINTS))
+        """Whether a run of phloem's has begun here: other programs have files of such names too."""
+        return self._has_begun() or bool(self.children())
+
+    def _has_begun(self) -> bool:
+        try:
+            config = (self.path / CONFIG).read_bytes()
+        except OSError:
+            config = b""
+        provenance = read_provenance(self.path / PROVENANCE)
+        return bool(config.startswith(HEADING.encode()) or provenance or self.checkpoints.newest_step() is not None)
 
     def make(self) -> None:
         """Make the directory, if it is not there yet."""
@@ -71,9 +83,12 @@ class RunDirectory:
                     child.path.rmdir()
             for name in (CONFIG, *RESULTS):
                 (self.path / name).unlink(missing_ok=True)
+            self.checkpoints.clear()
+            for path in self.tensorboard.glob("events.out.tfevents.*"):
+                path.unlink()
             for folder in (self.checkpoints.path, self.tensorboard):
-                if folder.exists():
-                    shutil.rmtree(folder)
+                with suppress(OSError):
+                    folder.rmdir()
         except OSError as problem:
             raise cannot_write(self.path, problem) from None
 
@@ -106,6 +121,7 @@ def claimed(path: Path, *, resume: bool = False, force: bool = False, patience: 
         path.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as problem:
         raise cannot_write(path, problem) from None
+    had_lock = (path / LOCK).exists()
     lock = FileLock(path / LOCK, timeout=patience)
     try:
         lock.acquire()
@@ -118,16 +134,21 @@ def claimed(path: Path, *, resume: bool = False, force: bool = False, patience: 
         _check_usable(directory, resume, force)
         yield directory
     finally:
-        _remove_if_unused(missing)
+        if not had_lock and not directory.holds_run():
+            with suppress(OSError):
+                (path / LOCK).unlink()
+        for folder in missing:  # what was made for a run that did not begin, innermost first
+            with suppress(OSError):
+                folder.rmdir()
         lock.release()
 
 
 def _check_usable(directory: RunDirectory, resume: bool, force: bool) -> None:
     path = directory.path
-    remove_leftovers(path)
-    remove_leftovers(directory.checkpoints.path)
     check_can_write(path / CONFIG)
     if directory.holds_run():
+        remove_leftovers(path, OWN_FILES)
+        remove_leftovers(directory.checkpoints.path, CHECKPOINT_NAME)
         if not resume and not force:
             raise FileProblem(
                 f"{path}: holds a run. Go on with it (--resume), replace it (--force), or name another --out."
@@ -139,12 +160,3 @@ def _check_usable(directory: RunDirectory, resume: bool, force: bool) -> None:
         raise cannot_write(path, problem) from None
     if others:
         raise FileProblem(f"{path}: is not empty (it holds {others[0]}) and no run. Name another directory for --out.")
-
-
-def _remove_if_unused(made: list[Path]) -> None:
-    """Remove directories that were made for a run, innermost first, if nothing but the lock is in them."""
-    with suppress(OSError):
-        if made and [entry.name for entry in made[0].iterdir()] == [LOCK]:
-            (made[0] / LOCK).unlink()
-            for folder in made:
-                folder.rmdir()

@@ -12,7 +12,9 @@ from phloem.data.patterns import SitePatterns
 from phloem.errors import BadArgument, FileProblem
 from phloem.files import read_bytes
 from phloem.inference.checkpoints import Checkpoint
-from phloem.pipeline.run_directory import CONFIG, RunDirectory
+from phloem.pipeline.provenance_file import read_provenance
+from phloem.pipeline.run_directory import CONFIG, PROVENANCE, RunDirectory
+from phloem.pipeline.support_source import Trees
 from phloem.variational.support import SubsplitSupport
 from phloem.variational.support_file import support_arrays
 
@@ -25,11 +27,26 @@ class SavedRuns:
     config: InferConfig | None = None
     checkpoints: tuple[Checkpoint | None, ...] = ()
     several: bool = False  # whether the runs have directories of their own
+    trees: tuple[str, ...] = ()  # that were given for the support
 
     @property
     def first(self) -> Checkpoint | None:
         """Any checkpoint: all are of the same alignment and support."""
         return next((checkpoint for checkpoint in self.checkpoints if checkpoint is not None), None)
+
+    @property
+    def support(self) -> SubsplitSupport:
+        """That of the checkpoints, of which there must be one."""
+        assert self.first is not None
+        return self.first.support
+
+    def check_trees(self, trees: Trees) -> None:
+        """Raise if trees were given to a run that has no checkpoint yet, and are not given again."""
+        if self.first is None and self.trees and not trees:
+            raise BadArgument(
+                f"{self.path}: the run was begun with --trees {' '.join(self.trees)} and has no checkpoint yet. "
+                "Give them again."
+            )
 
     def check_config(self, config: InferConfig) -> None:
         """Raise unless every checkpoint is of these settings."""
@@ -75,7 +92,8 @@ def find_saved(directory: RunDirectory, notice: Callable[[str], None]) -> SavedR
         config = read_config(read_bytes(path).decode(errors="replace"), str(path))
     elif checkpoints[0] is not None:
         config = replace(read_config(checkpoints[0].config, str(directory.path)), runs=max(1, len(children)))
-    return SavedRuns(directory.path, config, checkpoints, several=bool(children))
+    trees = read_provenance(directory.path / PROVENANCE).get("trees", ())
+    return SavedRuns(directory.path, config, checkpoints, several=bool(children), trees=tuple(map(str, trees)))
 
 
 def run_configs(config: InferConfig) -> list[InferConfig]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from phloem.errors import BadArgument, FileProblem
+from phloem.errors import BadArgument, DiskFull, FileProblem
 from phloem.inference.checkpoints import Checkpoint
 from phloem.inference.history import History
 from phloem.inference.training import Training
@@ -27,7 +27,7 @@ class CheckpointInterval(NamedTuple):
 
 def parse_interval(text: str) -> CheckpointInterval:
     """`90`, `90s`, `5m` or `1h` of time, or `1000steps`."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|steps?)?", text.strip())
+    found = re.fullmatch(r"(\d{1,12}(?:\.\d+)?)\s*(s|m|min|h|steps?)?", text.strip())
     if found:
         number, unit = float(found[1]), found[2] or ""
         if not unit.startswith("step"):
@@ -56,6 +56,7 @@ class Saver:
         self._history_file = HistoryFile(run.path / "history.csv")
         self._due = self._next_due()
         self._retry_at = 0.0
+        self._problem: FileProblem | None = None
         self.saved_step = begun.step
 
     @property
@@ -90,6 +91,7 @@ class Saver:
             if not self._retry_at:
                 self._notice(f"{problem} The last checkpoint is of step {self.saved_step:,}; {meanwhile}.")
             self._retry_at = time.monotonic() + RETRY_SECONDS
+            self._problem = problem
             return False
         if self._retry_at:
             self._notice(f"the run could be saved again, at step {self.saved_step:,}")
@@ -100,7 +102,7 @@ class Saver:
         """Save, and wait for a disk that is full: nothing else is left to do and much to lose."""
         give_up = time.monotonic() + PATIENCE_SECONDS
         while not self.save_if_possible("waiting for space"):
-            if time.monotonic() + RETRY_SECONDS > give_up:
+            if not isinstance(self._problem, DiskFull) or time.monotonic() + RETRY_SECONDS > give_up:
                 self.save()
             time.sleep(RETRY_SECONDS)
 

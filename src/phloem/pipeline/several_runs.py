@@ -13,6 +13,7 @@ from typing import IO
 from phloem.display.news import News
 from phloem.errors import PhloemError, ProgramProblem
 from phloem.pipeline.completion import Progress, RunOptions
+from phloem.pipeline.posterior import is_finished
 from phloem.pipeline.run_directory import RunDirectory
 from phloem.pipeline.worker import INTERRUPTED, decode_event, encode_task
 
@@ -26,7 +27,7 @@ def complete_runs(runs: Sequence[RunDirectory], options: RunOptions, progress: P
     """
     waiting = []
     for number, run in enumerate(runs, 1):
-        if run.is_finished():
+        if is_finished(run):
             progress(News(number, "done", 1.0))
         else:
             waiting.append((number, run))

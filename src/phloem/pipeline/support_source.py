@@ -1,6 +1,5 @@
 """Where the trees of a support come from: the user, a bundled example, all trees of few taxa, or IQ-TREE."""
 
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from phloem.errors import AlignmentError, FileProblem
 from phloem.pipeline.tree_files import read_samples
 from phloem.search.bootstrap import BootstrapProgress, bootstrap
 from phloem.search.iqtree import check_alignment, find_iqtree
-from phloem.search.replicates import ReplicateDirectory
+from phloem.search.replicates import ReplicateDirectory, remove_replicates
 from phloem.trees.generation import all_topologies
 from phloem.trees.sample import TreeSample
 from phloem.variational.collection import FEWEST_TAXA, collect_support
@@ -96,4 +95,4 @@ def _remove_other_replicates(directory: Path, alignment: Alignment, settings: Bo
     try:
         ReplicateDirectory(directory, alignment, settings)
     except FileProblem:
-        shutil.rmtree(directory, ignore_errors=True)
+        remove_replicates(directory)

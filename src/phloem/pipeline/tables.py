@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from phloem.errors import FileProblem
+from phloem.errors import FileProblem, PhloemError
 from phloem.files import read_bytes
 from phloem.trees.reading import parse_newick
 from phloem.trees.sample import TreeSample
@@ -31,8 +31,11 @@ def format_topologies(topologies: TreeSample) -> str:
 def read_topologies(path: Path, taxa: tuple[str, ...]) -> TreeSample:
     """The topologies of a table, with their probabilities as weights."""
     rows = _read(path, TOPOLOGY_COLUMNS)
-    parsed = parse_newick([row[3] for row in rows], taxa=taxa)
-    return TreeSample(taxa, parsed.topologies, np.array([float(row[1]) for row in rows]), None)
+    try:
+        parsed = parse_newick([row[3] for row in rows], taxa=taxa)
+        return TreeSample(taxa, parsed.topologies, np.array([float(row[1]) for row in rows]), None)
+    except (ValueError, PhloemError):
+        raise _damaged(path) from None
 
 
 def format_clades(splits: SplitFrequencies) -> str:
@@ -47,8 +50,13 @@ def format_clades(splits: SplitFrequencies) -> str:
 def read_clades(path: Path, taxa: tuple[str, ...]) -> SplitFrequencies:
     """The splits of a table."""
     rows = _read(path, CLADE_COLUMNS)
-    members = np.array([[sign == INSIDE for sign in row[2]] for row in rows], np.bool_).reshape(-1, len(taxa))
-    return SplitFrequencies(taxa, members, np.array([float(row[0]) for row in rows]))
+    try:
+        members = np.array([[sign == INSIDE for sign in row[2]] for row in rows], np.bool_).reshape(
+            len(rows), len(taxa)
+        )
+        return SplitFrequencies(taxa, members, np.array([float(row[0]) for row in rows]))
+    except ValueError:
+        raise _damaged(path) from None
 
 
 def _format(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -62,5 +70,9 @@ def _format(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def _read(path: Path, columns: tuple[str, ...]) -> list[list[str]]:
     header, *rows = [*csv.reader(io.StringIO(read_bytes(path).decode(errors="replace")))] or [[""]]
     if tuple(header) != columns or any(len(row) != len(columns) for row in rows):
-        raise FileProblem(f"{path}: is damaged, or no table of phloem's. Make it again with --resume.")
+        raise _damaged(path)
     return rows
+
+
+def _damaged(path: Path) -> FileProblem:
+    return FileProblem(f"{path}: is damaged, or no table of phloem's. Make it again with --resume.")

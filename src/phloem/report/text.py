@@ -58,9 +58,10 @@ def _agreement(summary: Mapping[str, Any]) -> Iterator[str]:
     estimates = ", ".join(f"{estimate['mean']:.2f}" for estimate in found["log_marginal_likelihoods"])
     difference, error = found["marginal_likelihood_difference"], found["marginal_likelihood_error"]
     splits = found["largest_split_difference"]
-    agree = difference <= DISAGREEMENT * error and splits <= SPLIT_DISAGREEMENT
+    agree = (error is None or difference <= DISAGREEMENT * error) and splits <= SPLIT_DISAGREEMENT
+    errors = "errors unknown" if error is None else f"errors {error:.2f} together"
     yield ""
-    yield f"{summary['runs']} runs {'agree' if agree else 'DISAGREE'}: {estimates} (errors {error:.2f} together),"
+    yield f"{summary['runs']} runs {'agree' if agree else 'DISAGREE'}: {estimates} ({errors}),"
     yield f"clade supports differ by {100 * splits:.1f} % at most"
     if not agree:
         yield "A run may have missed part of the posterior: run again with more steps, or more runs."

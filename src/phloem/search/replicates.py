@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import re
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -16,6 +17,7 @@ from phloem.trees.sample import TreeSample
 from phloem.trees.writing import format_newick
 
 MANIFEST = "bootstrap.json"
+TREE_FILE = re.compile(r"replicate_\d+\.nwk\.gz")
 WAY_OUT = "Name another --out, or delete the files in this one."
 
 
@@ -138,6 +140,15 @@ class ReplicateDirectory:
             "of another alignment" if key == "alignment" else f"with {key} {settings[key]}, not {self._settings[key]}"
             for key in differing
         )
+
+
+def remove_replicates(directory: Path) -> None:
+    """Remove the replicates that a manifest lists, and nothing else: other files are not ours."""
+    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+        listed = json.loads((directory / MANIFEST).read_bytes())["files"]
+        for name in [name for name in listed if TREE_FILE.fullmatch(name)]:
+            (directory / name).unlink(missing_ok=True)
+        (directory / MANIFEST).unlink()
 
 
 def alignment_hash(alignment: Alignment) -> str:

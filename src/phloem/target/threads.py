@@ -11,6 +11,8 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+from phloem.interrupts import held
+
 
 def available_threads() -> int:
     """Cores that this process may use, which a container or a batch system can limit."""
@@ -37,7 +39,10 @@ def share_tasks(tasks: int, threads: int, work: Callable[[int, int], None]) -> N
     """Call work(first, last) for equal shares of tasks 0..tasks-1, one share a thread, and wait for all of them."""
     shares = min(threads, tasks)
     bounds = [share * tasks // shares for share in range(shares + 1)] if shares else [0, 0]
-    waiting = [_pool().submit(work, first, last) for first, last in pairwise(bounds[1:])]
+    waiting = []
+    if shares > 1:
+        with held():  # a thread whose start is interrupted would keep Python from ever ending
+            waiting = [_pool().submit(work, first, last) for first, last in pairwise(bounds[1:])]
     work(bounds[0], bounds[1])
     for share in waiting:
         share.result()
