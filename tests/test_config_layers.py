@@ -4,7 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from phloem.config import PRESETS, InferConfig, ModelConfig, TrainingConfig, differences, from_toml, resolve
+from phloem.config import (
+    PRESETS,
+    EvaluationConfig,
+    InferConfig,
+    ModelConfig,
+    TrainingConfig,
+    differences,
+    from_toml,
+    resolve,
+)
 from phloem.errors import ConfigError
 
 
@@ -25,7 +34,8 @@ def test_defaults_then_base_then_preset_then_file_then_flags():
 def test_a_preset_leaves_the_question_alone():
     asked = {"branches": "psp", "depth": 4, "width": 7, "prior_rate": 3.0, "seed": 8, "model": ModelConfig("F81")}
     for name, config in PRESETS.items():
-        assert resolve(base=InferConfig(runs=50, **asked), preset=name) == replace(config, **asked)
+        base = InferConfig(runs=50, evaluation=EvaluationConfig(samples=5), **asked)
+        assert resolve(base=base, preset=name) == replace(config, **asked)
 
 
 def test_nested_settings_and_dotted_keys_are_the_same():

@@ -36,7 +36,7 @@ def test_an_old_file_stays_when_the_new_one_fails(tmp_path):
 
 def test_a_full_disk_is_reported_and_nothing_is_left(tmp_path):
     with (
-        pytest.raises(FileProblem, match="out: cannot be written \\(No space left on device\\)"),
+        pytest.raises(FileProblem, match=r"out: cannot be written \(No space left on device\). Free some space."),
         atomic_write(tmp_path / "out"),
     ):
         raise OSError(28, "No space left on device")

@@ -55,6 +55,8 @@ def test_held_work_within_held_work_waits_for_the_end_of_all_of_it():
 def test_what_goes_wrong_in_held_work_is_what_is_raised():
     with pytest.raises(ValueError, match="wrong"), stoppable(), held():
         raise ValueError("wrong")
+    with pytest.raises(KeyboardInterrupt), stoppable():  # and requests do not wait any more
+        signal.raise_signal(signal.SIGTERM)
 
 
 def test_handlers_are_as_before_afterwards_and_ignored_requests_stay_ignored():
@@ -83,5 +85,9 @@ def test_other_threads_than_the_main_one_can_use_it():
 def test_an_interrupt_that_numba_has_wrapped_is_one():
     with pytest.raises(KeyboardInterrupt), stoppable():
         raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+    met = SystemError("returned a result with an exception set")
+    met.__context__ = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt), stoppable():
+        raise met
     with pytest.raises(SystemError), stoppable():
         raise SystemError("something else")

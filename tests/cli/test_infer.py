@@ -11,10 +11,12 @@ import pytest
 
 from cli.test_commands import complaint, in_empty_directory  # noqa: F401
 from fake_iqtree import FakeIqtree
-from phloem.cli.infer import default_directory
+from phloem.cli.infer import default_directory, how_to_go_on
 from phloem.cli.main import run
 from phloem.config import InferConfig, read_config
+from phloem.display.lines import Quiet
 from phloem.inference.history import Report
+from phloem.pipeline.infer import Interrupted
 from phloem.pipeline.run_directory import RESULTS
 from phloem.variational.support_file import read_support
 
@@ -102,6 +104,7 @@ def test_the_result_for_people(capsys):
         assert text in out
     assert "\nfiles in out:\n" in out
     assert "phloem.load_posterior('out')" in out
+    assert out.endswith("  phloem infer … --runs 2 --out ANOTHER  does a second run find the same?\n")
     assert max(map(len, out.splitlines())) <= 80
 
 
@@ -119,6 +122,12 @@ def test_a_run_directory_is_named_after_the_alignment(alignment, directory):
     assert default_directory(alignment) == Path(directory)
 
 
+def test_the_command_that_goes_on_is_one_for_a_shell():
+    text = how_to_go_on(Interrupted(Path("my run"), 1200, begun=True), "my dna.fasta")
+    assert text == "stopped, saved at step 1,200. Go on with: phloem infer 'my dna.fasta' --out 'my run' --resume"
+    assert how_to_go_on(Interrupted(Path("run"), None), None).endswith(": phloem infer --out run --resume")
+
+
 def test_settings_of_a_file_and_of_flags_are_those_of_the_run():
     Path("run.toml").write_text('preset = "quick"\nbranches = "psp"\nprior_rate = 7\n[training]\nsteps = 9\n')
     flags = ["--steps", "4", "--set", "evaluation.repeats=2", "--samples", "10", "--model", "hky", "--kappa", "2"]
@@ -132,13 +141,18 @@ def test_settings_of_a_file_and_of_flags_are_those_of_the_run():
 
 
 def test_every_option_that_is_no_setting_does_its_part(monkeypatch):
-    seen = []
+    seen, displays = [], []
+
+    def display(**options):
+        displays.append(options)
+        return Quiet()
 
     def remember(request, options, _progress):
         seen.append((request, options))
         raise KeyboardInterrupt
 
     monkeypatch.setattr("phloem.pipeline.infer.run_inference", remember)
+    monkeypatch.setattr("phloem.display.choose.choose_display", display)
 
     def asked(*arguments):
         run(["infer", *arguments])
@@ -157,6 +171,10 @@ def test_every_option_that_is_no_setting_does_its_part(monkeypatch):
     assert asked("primates", "--threads", "3")[1].threads == 3
     assert asked("primates", "--checkpoint-every", "7steps")[1].interval == (None, 7)
     assert asked("primates", "--tensorboard")[1].tensorboard
+    assert displays[-1] == {"plain": False, "quiet": False}
+    for option in ("plain", "quiet"):
+        asked("primates", f"--{option}")
+        assert displays[-1] == {"plain": False, "quiet": False} | {option: True}
 
 
 def test_without_trees_iqtree_makes_them_and_with_trees_they_are_used(tmp_path, monkeypatch, capsys):

@@ -91,6 +91,14 @@ def test_a_resumed_run_tells_the_tenths_that_it_reaches(capsys):
     assert [line.split("   ")[0] for line in told(capsys)[2:]] == ["training …", "step 16,000"]
 
 
+def test_a_resumed_run_begins_with_its_last_report(capsys):
+    with Lines() as display:
+        display(overview())
+        display(training(13_000, report(12_800)))
+        display(training(14_000, report(14_000)))
+    assert [line.split("   ")[0] for line in told(capsys)[2:]] == ["training …", "step 12,800"]
+
+
 def test_quiet_shows_notices_only(capsys):
     with Quiet() as display:
         display(overview())

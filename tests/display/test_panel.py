@@ -191,6 +191,21 @@ def test_a_resumed_run_is_not_taken_for_a_fast_one(stage):
     assert " 77 %  90 s left │" in one.look()  # 9,000 steps at 100 a second
 
 
+def test_the_time_that_preparation_took_is_not_trainings(stage):
+    one = stage()
+    one.tell(News(1, "support", 0.0), seconds=10)
+    one.tell(training(0), seconds=2)
+    one.tell(training(800))
+    assert " 2 %  98 s left │" in one.look()  # 39,200 steps at 400 a second
+
+
+def test_a_run_that_has_done_its_part_of_the_phase_is_not_waited_for(stage):
+    two = stage(runs=2)
+    two.tell(training(0), training(STEPS, run=2), seconds=10)
+    two.tell(training(20_000))
+    assert " 75 %  10 s left │" in two.look()
+
+
 def test_speed_forgets_what_is_longer_ago_than_its_window():
     speed = Speed()
     assert speed.per_second is None
@@ -286,10 +301,11 @@ def open_terminal(monkeypatch) -> Terminal:
 
 
 def test_on_a_terminal_the_panel_is_drawn_below_what_is_printed_and_vanishes(monkeypatch):
-    terminal = open_terminal(monkeypatch)
+    terminal, stdout = open_terminal(monkeypatch), sys.stdout
     with choose_display(plain=False, quiet=False) as display:
         assert isinstance(display, Panel)
         display(overview())
+        assert sys.stdout is stdout  # results are not for the terminal
         display(training(400, told=report(400)))
         deadline = time.monotonic() + 10
         while "-7110.02" not in terminal.getvalue() and time.monotonic() < deadline:
@@ -313,11 +329,13 @@ def test_the_display_is_chosen_by_what_can_show_it(monkeypatch):
     assert isinstance(choose_display(plain=False, quiet=False), Lines)
 
 
-@pytest.mark.parametrize("change", ["dumb", "file", "closed", "none"])
+@pytest.mark.parametrize("change", ["dumb", "ascii", "file", "closed", "none"])
 def test_without_a_terminal_that_can_show_a_panel_there_are_lines(monkeypatch, change):
     terminal = open_terminal(monkeypatch)
     if change == "dumb":
         monkeypatch.setenv("TERM", "dumb")
+    elif change == "ascii":
+        monkeypatch.setattr(Terminal, "encoding", "ascii")
     elif change == "closed":
         terminal.close()
     else:

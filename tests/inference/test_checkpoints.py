@@ -82,6 +82,17 @@ def test_a_training_goes_on_from_its_file_bit_for_bit(branches, stop, tmp_path):
     assert len(rows) == 4
 
 
+def test_seconds_are_those_of_all_sessions(tmp_path):
+    training, history = begun()
+    stop_after(training, history, 23)
+    history.seconds = 1000.0
+    write_checkpoint(checkpoint_of(training, history), tmp_path / "file")
+    found = read_checkpoint(tmp_path / "file")
+    train(training, EVALUATION, history=found.history)
+    assert all(report.seconds > 1000 for report in found.history.reports[2:])
+    assert found.history.seconds > 1000
+
+
 def test_every_part_comes_back_exactly(written):
     training, history = begun()
     stop_after(training, history, 23)
@@ -156,11 +167,13 @@ def test_the_two_newest_are_kept(tmp_path):
     for _ in range(4):
         training.step()
         folder.add(checkpoint_of(training, history))
-    (folder.path / "notes.txt").write_text("mine")
+    for name in ("notes.txt", "step-000000009.safetensors.old"):
+        (folder.path / name).write_text("mine")
     assert sorted(path.name for path in folder.path.iterdir()) == [
         "notes.txt",
         "step-000000003.safetensors",
         "step-000000004.safetensors",
+        "step-000000009.safetensors.old",
     ]
     assert folder.newest_step() == 4
     found, problems = folder.newest()

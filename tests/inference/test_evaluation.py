@@ -12,6 +12,7 @@ from phloem.errors import FileProblem
 from phloem.inference import evaluation
 from phloem.inference.evaluation import draw_log_weights, evaluate
 from phloem.inference.parameters import read_parameters, write_parameters
+from phloem.inference.tally import TopologyTally
 from phloem.random_streams import RandomStream
 
 STREAM = RandomStream(3, "evaluation")
@@ -95,12 +96,17 @@ def test_files_that_hold_other_things_are_refused(tmp_path):
 
 def test_many_draws_are_made_a_few_at_a_time(monkeypatch):
     model, target = example("edge")
-    whole = draw_log_weights(model, target, 23, stream=STREAM.at(2, 5))
+    together, one_by_one = TopologyTally(), TopologyTally()
+    whole = draw_log_weights(model, target, 23, stream=STREAM.at(2, 5), tally=together)
     monkeypatch.setattr(evaluation, "CHUNK_NODES", 40)  # four trees of ten nodes
     sizes = []
     draw = evaluation.draw_particles
     monkeypatch.setattr(
         evaluation, "draw_particles", lambda *parts, **options: sizes.append(parts[2]) or draw(*parts, **options)
     )
-    np.testing.assert_allclose(draw_log_weights(model, target, 23, stream=STREAM.at(2, 5)), whole, rtol=1e-12)
+    parts = draw_log_weights(model, target, 23, stream=STREAM.at(2, 5), tally=one_by_one)
+    np.testing.assert_allclose(parts, whole, rtol=1e-12)
     assert sizes == [4, 4, 4, 4, 4, 3]
+    found, expected = (tally.sample(model.network.support.taxa) for tally in (one_by_one, together))
+    np.testing.assert_array_equal(found.topologies.parent, expected.topologies.parent)
+    np.testing.assert_allclose(found.weights, expected.weights)

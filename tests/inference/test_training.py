@@ -1,6 +1,8 @@
 """The training step against its slow twin, and what a training run must do."""
 
 import dataclasses
+import math
+import signal
 
 import numpy as np
 import pytest
@@ -12,8 +14,10 @@ from phloem.data.patterns import compress
 from phloem.errors import BadArgument, TaxonMismatch, TrainingFailed
 from phloem.inference import training as training_module
 from phloem.inference.evaluation import evaluate
+from phloem.inference.history import History, Report
 from phloem.inference.particles import draw_particles
 from phloem.inference.training import Training, train
+from phloem.interrupts import stoppable
 from phloem.kernels.philox import fill_normal_rows
 from phloem.random_streams import RandomStream
 from phloem.target.likelihood import TreeLikelihood
@@ -152,6 +156,98 @@ def test_steps_without_a_finite_bound_move_nothing_and_end_the_run_if_they_go_on
     assert all(torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True))
     with pytest.raises(TrainingFailed, match="step 102: the last 100 steps gave no finite bound"):
         train(training, EvaluationConfig(reports=1))
+
+
+def skip_steps(training: Training, skipped) -> dict[int, float]:
+    """Have some steps give no finite bound; returns the bounds that all of them would have had, as they come."""
+    bounds = {}
+    gradients = training.gradients
+
+    def sometimes_nan(number, inverse_temperature):
+        bounds[number] = gradients(number, inverse_temperature)
+        return math.nan if skipped(number) else bounds[number]
+
+    training.gradients = sometimes_nan
+    return bounds
+
+
+def test_a_reports_bound_is_of_the_steps_that_were_not_skipped():
+    training = Training(*example("split"), TrainingConfig(steps=5), seed=1)
+    bounds = skip_steps(training, lambda number: number in (1, 2, 4))
+    first, second = train(training, EvaluationConfig(reports=2))
+    assert math.isnan(first.lower_bound)
+    assert second.lower_bound == np.mean([bounds[3], bounds[5]])
+
+
+def test_skipped_steps_end_the_run_only_in_a_row(monkeypatch):
+    monkeypatch.setattr(training_module, "MOST_SKIPPED_IN_A_ROW", 3)
+    training = Training(*example("split"), PLAIN, seed=1)
+    skip_steps(training, lambda number: number % 3)
+    for _ in range(12):
+        training.step()
+    assert training.skipped == 8
+
+
+def test_a_restored_training_knows_what_it_has_skipped(monkeypatch):
+    monkeypatch.setattr(training_module, "MOST_SKIPPED_IN_A_ROW", 3)
+    training, again = (Training(*example("split"), PLAIN, seed=1) for _ in range(2))
+    for one in (training, again):
+        skip_steps(one, lambda number: number > 1)
+    for _ in range(3):
+        training.step()
+    again.restore(training.state())
+    assert again.skipped == 2
+    with pytest.raises(TrainingFailed, match="step 4: the last 3 steps"):
+        again.step()
+
+
+def test_a_gradient_for_topologies_that_is_no_number_does_not_keep_branch_lengths(monkeypatch):
+    model, target = example("split")
+    training = Training(model, target, PLAIN, seed=1)
+    gradients = training.gradients
+
+    def broken(number, inverse_temperature):
+        bound = gradients(number, inverse_temperature)
+        model.network.logits.grad[0] = math.nan
+        return bound
+
+    monkeypatch.setattr(training, "gradients", broken)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    assert training.step().skipped
+    logits, table = model.parameters()
+    assert torch.equal(logits, before[0])
+    assert not torch.equal(table, before[1])
+
+
+def test_a_request_to_stop_waits_for_the_end_of_a_step(monkeypatch):
+    training, history = Training(*example("split"), PLAIN, seed=1), History()
+    gradients = training.gradients
+
+    def interrupted(number, inverse_temperature):
+        if number == 3:
+            signal.raise_signal(signal.SIGINT)
+        return gradients(number, inverse_temperature)
+
+    monkeypatch.setattr(training, "gradients", interrupted)
+    with pytest.raises(KeyboardInterrupt), stoppable():
+        train(training, EvaluationConfig(reports=1), history=history)
+    assert training.steps_done == len(history.bounds) == 3
+
+
+class Interrupting(list[Report]):
+    """Reports, each of which comes with a request to stop."""
+
+    def append(self, report: Report) -> None:
+        super().append(report)
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_request_to_stop_cannot_come_between_a_report_and_the_end_of_its_bounds():
+    training, history = Training(*example("split"), PLAIN, seed=1), History(Interrupting())
+    with pytest.raises(KeyboardInterrupt), stoppable():
+        train(training, EvaluationConfig(reports=50), history=history)
+    assert [report.step for report in history.reports] == [2]
+    assert history.bounds == []
 
 
 def test_absurd_lengths_are_finite_and_their_trees_weigh_nothing():

@@ -13,8 +13,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import phloem
 from phloem.display.news import News, Notice, Overview
 from phloem.errors import BadArgument, ConfigError, FileProblem
-from phloem.inference.checkpoints import CheckpointFolder
+from phloem.inference.checkpoints import CheckpointFolder, write_checkpoint
 from phloem.pipeline.infer import Interrupted
+from phloem.pipeline.run_directory import RESULTS
 from phloem.pipeline.tables import read_clades, read_topologies
 
 QUICK = {"branches": "split", "training": {"steps": 60}, "evaluation": {"repeats": 3, "samples": 100}}
@@ -61,11 +62,13 @@ def test_it_is_shown_as_text(posterior):
     assert text.startswith("log marginal likelihood")
     assert "Homo_sapiens" in text
     assert "Posterior of 12 taxa, log marginal likelihood -" in repr(posterior)
+    assert max(map(len, posterior.describe(70))) <= 70
 
 
 def test_it_is_saved_and_loaded(posterior, tmp_path):
     saved = posterior.save(tmp_path / "copy")
     assert saved.directory == tmp_path / "copy"
+    assert {path.name for path in saved.directory.iterdir()} == {*RESULTS, "config.toml", "checkpoints"}
     again = phloem.load_posterior(tmp_path / "copy")
     assert again.summary == posterior.summary
     assert again.config == posterior.config
@@ -97,7 +100,8 @@ def test_a_temporary_directory_is_there_as_long_as_anything_needs_it(tmp_path, m
 def test_a_run_with_missing_files_is_a_line(posterior, tmp_path, missing):
     shutil.copytree(posterior.directory, tmp_path / "copy")
     (tmp_path / "copy" / missing).unlink()
-    with pytest.raises(FileProblem, match=r"not finished|no such file"):
+    problem = "the run is not finished. Go on with it" if missing == "summary.json" else f"{missing}: no such file"
+    with pytest.raises(FileProblem, match=problem):
         phloem.load_posterior(tmp_path / "copy")
 
 
@@ -160,8 +164,89 @@ def test_an_interrupted_run_says_where_it_is_and_goes_on(posterior, tmp_path):
     told = []
     found = phloem.infer(None, out=tmp_path / "run", resume=True, progress=told.append)
     assert Notice("going on from step 30 of 60", urgent=False) in told
+    assert next(event for event in told if isinstance(event, News)).report.step == 30  # the last one comes again
+    sessions = json.loads((found.directory / "provenance.json").read_text())["sessions"]
+    assert [session["command"] for session in sessions] == ["phloem.infer", "phloem.infer"]
     for name in ("summary.json", "parameters.safetensors", "topologies.csv"):
         assert (found.directory / name).read_bytes() == (posterior.directory / name).read_bytes()
+
+
+def without_seconds(posterior):
+    return [report._replace(seconds=0) for report in posterior.history]
+
+
+def test_a_first_step_that_was_interrupted_is_taken_again(posterior, tmp_path, monkeypatch):
+    step = phloem.Training.step
+
+    def interrupted(training):
+        step(training)
+        raise KeyboardInterrupt  # before its bound is in the history
+
+    monkeypatch.setattr(phloem.Training, "step", interrupted)
+    with pytest.raises(Interrupted) as stopped:
+        phloem.infer("primates", runs=1, out=tmp_path / "run", progress=False, **QUICK)
+    monkeypatch.undo()
+    assert stopped.value.step == 0
+    found = phloem.infer(None, out=tmp_path / "run", resume=True, progress=False)
+    assert without_seconds(found) == without_seconds(posterior)
+    assert found.summary == posterior.summary
+
+
+def stop_at_30(told):
+    """A function for `progress` that asks to stop at step 30."""
+
+    def progress(event):
+        told.append(event)
+        if isinstance(event, News) and event.report and event.report.step == 30:
+            signal.raise_signal(signal.SIGINT)
+
+    return progress
+
+
+def test_a_second_request_to_stop_waits_until_the_run_is_saved(tmp_path, monkeypatch):
+    def impatient(checkpoint, path):
+        if checkpoint.step:
+            signal.raise_signal(signal.SIGINT)
+        write_checkpoint(checkpoint, path)
+
+    monkeypatch.setattr("phloem.inference.checkpoints.write_checkpoint", impatient)
+    with pytest.raises(Interrupted) as stopped:
+        phloem.infer("primates", runs=1, out=tmp_path / "run", progress=stop_at_30([]), **QUICK)
+    assert stopped.value.step == 30
+
+
+def test_a_run_that_is_stopped_on_a_full_disk_says_what_is_lost(tmp_path, monkeypatch):
+    def full(checkpoint, path):
+        if checkpoint.step:
+            raise FileProblem("x: cannot be written (No space left on device).")
+        write_checkpoint(checkpoint, path)
+
+    monkeypatch.setattr("phloem.inference.checkpoints.write_checkpoint", full)
+    told = []
+    with pytest.raises(Interrupted) as stopped:
+        phloem.infer("primates", runs=1, out=tmp_path / "run", progress=stop_at_30(told), **QUICK)
+    assert stopped.value.step == 0
+    assert told[-1].text.endswith("The last checkpoint is of step 0; the steps after it are lost.")
+
+
+def test_of_several_runs_the_least_saved_step_is_told(tmp_path, monkeypatch):
+    def stop(runs, _options, _progress):
+        (runs[0].checkpoints.path / "step-000000030.safetensors").touch()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("phloem.pipeline.infer.complete_runs", stop)
+    with pytest.raises(Interrupted) as stopped:
+        phloem.infer("primates", runs=2, out=tmp_path / "run", progress=False, **QUICK)
+    assert stopped.value.step == 0
+
+
+def test_a_history_that_cannot_be_written_meanwhile_is_whole_at_the_end(tmp_path, monkeypatch):
+    def fail(*_arguments):
+        raise FileProblem("history.csv: cannot be written (No space left on device).")
+
+    monkeypatch.setattr("phloem.pipeline.history_file.HistoryFile.write", fail)
+    found = phloem.infer("primates", runs=1, out=tmp_path / "run", progress=False, **QUICK)
+    assert [report.step for report in found.history] == list(range(1, 61))
 
 
 def test_an_interrupted_run_without_a_directory_is_not_lost():
@@ -171,8 +256,11 @@ def test_an_interrupted_run_without_a_directory_is_not_lost():
 
     with pytest.raises(Interrupted) as stopped:
         phloem.infer("primates", runs=1, progress=stop, **QUICK)
-    assert CheckpointFolder(stopped.value.directory / "checkpoints").newest_step() == 10
-    shutil.rmtree(stopped.value.directory.parent)
+    directory = stopped.value.directory
+    del stopped
+    gc.collect()  # what the error held on to is gone, and the directory is not
+    assert CheckpointFolder(directory / "checkpoints").newest_step() == 10
+    shutil.rmtree(directory.parent)
 
 
 def test_a_step_without_a_finite_bound_is_counted_to_the_end(tmp_path, monkeypatch):
@@ -207,6 +295,7 @@ def test_tensorboard_gets_the_reports_and_loses_those_after_a_checkpoint(tmp_pat
     with pytest.raises(Interrupted):
         phloem.infer("primates", progress=stop, **options, **QUICK)
     (tmp_path / "run" / "checkpoints" / "step-000000030.safetensors").unlink()
+    assert CheckpointFolder(tmp_path / "run" / "checkpoints").newest_step() == 20
     phloem.infer(None, out=tmp_path / "run", resume=True, progress=False, tensorboard=True)
     events = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
     events.Reload()
@@ -238,6 +327,21 @@ def test_as_many_reports_as_anyone_likes_are_one_a_step(tmp_path):
     settings = QUICK | {"evaluation": {"repeats": 3, "samples": 100, "reports": 10**9}}
     found = phloem.infer("primates", runs=1, out=tmp_path / "run", progress=False, **settings)
     assert len(found.history) == 60
+
+
+def test_all_physical_cores_are_used_unless_told_otherwise(tmp_path, monkeypatch):
+    monkeypatch.setattr("phloem.pipeline.infer.physical_cores", lambda: 7)
+    seen = []
+
+    def stop(_run, _checkpoint, options, _progress):
+        seen.append(options.threads)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("phloem.pipeline.infer.complete_run", stop)
+    for threads in (None, 2):
+        with pytest.raises(Interrupted):
+            phloem.infer("primates", runs=1, out=tmp_path / f"{threads}", threads=threads, progress=False, **QUICK)
+    assert seen == [7, 2]
 
 
 def test_threads_change_nothing(posterior, tmp_path):

@@ -1,5 +1,6 @@
 """Who may use a run directory, and what is removed from it."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,39 @@ def test_a_run_is_not_overwritten_without_being_asked_to(tmp_path):
         claimed(tmp_path / "run", resume=True, force=True).__enter__()
 
 
+@pytest.mark.parametrize("part", ["config.toml", "checkpoints", "run-1"])
+def test_what_is_left_of_a_run_is_not_overwritten(tmp_path, part):
+    whole = finished_run(tmp_path / "whole")
+    (whole.path / "config.toml").write_text(HEADING)
+    tmp_path = tmp_path / "left"
+    tmp_path.mkdir()
+    (whole.path if part == "run-1" else whole.path / part).rename(tmp_path / part)
+    with pytest.raises(FileProblem, match="holds a run"):
+        claimed(tmp_path).__enter__()
+
+
+def test_another_run_is_waited_for_with_patience(tmp_path):
+    seen = []
+
+    def wait():
+        with claimed(tmp_path, resume=True, patience=30):
+            seen.append("the second")
+
+    second = threading.Thread(target=wait)
+    with claimed(tmp_path):
+        second.start()
+        second.join(0.2)
+        seen.append("the first")
+    second.join()
+    assert seen == ["the first", "the second"]
+
+
+def test_a_directory_that_cannot_be_written_to_is_a_line_before_any_work(tmp_path):
+    (tmp_path / "config.toml").mkdir()
+    with pytest.raises(FileProblem, match=r"config.toml: cannot be written"):
+        claimed(tmp_path, resume=True).__enter__()
+
+
 @pytest.mark.parametrize("options", [{}, {"resume": True}, {"force": True}])
 def test_somebody_elses_directory_is_refused_whatever_is_asked(tmp_path, options):
     (tmp_path / "thesis.tex").write_text("mine")
@@ -78,8 +112,8 @@ def test_bootstrap_trees_alone_are_a_beginning(tmp_path):
 
 def test_clearing_removes_a_run_and_nothing_else(tmp_path):
     run = finished_run(tmp_path / "run")
-    finished_run(tmp_path / "run" / "run-1")
-    finished_run(tmp_path / "run" / "run-2")
+    for name in ("run-1", "run-2"):
+        (finished_run(tmp_path / "run" / name).path / LOCK).write_text("")
     (tmp_path / "run" / "run-2" / "notes").write_text("mine")
     (tmp_path / "run" / "bootstrap").mkdir()
     (tmp_path / "run" / "tensorboard").mkdir()

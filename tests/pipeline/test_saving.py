@@ -32,8 +32,10 @@ def clock(monkeypatch):
     return clock
 
 
-def saver_in(folder, interval=NEVER):
+def saver_in(folder, interval=NEVER, steps_done=0):
     training, history = begun("split")
+    for _ in range(steps_done):
+        training.step()
     notices = []
     run = RunDirectory(folder)
     return Saver(run, checkpoint_of(training, history), training, interval, notices.append), training, notices
@@ -89,6 +91,16 @@ def test_a_run_is_saved_every_so_many_steps(tmp_path):
     assert seen == [0, 0, 3, 3, 3, 6, 6]
 
 
+def test_a_resumed_run_counts_from_the_step_that_it_goes_on_from(tmp_path):
+    saver, training, _ = saver_in(tmp_path, CheckpointInterval(None, 3), steps_done=4)
+    seen = []
+    for _ in range(4):
+        training.step()
+        saver.after_step()
+        seen.append(saver.saved_step)
+    assert seen == [4, 4, 7, 7]
+
+
 def test_a_disk_that_is_full_is_told_of_and_tried_again_after_a_while(tmp_path, clock, monkeypatch):
     saver, training, notices = saver_in(tmp_path, CheckpointInterval(None, 1))
     with monkeypatch.context() as broken:
@@ -107,7 +119,14 @@ def test_a_disk_that_is_full_is_told_of_and_tried_again_after_a_while(tmp_path, 
     clock.now += 10
     saver.after_step()
     assert saver.saved_step == 5
+    training.step()
+    saver.after_step()
+    assert saver.saved_step == 6
     assert notices[1:] == ["the run could be saved again, at step 5"]
+    break_disk(monkeypatch)
+    training.step()
+    saver.after_step()
+    assert "The last checkpoint is of step 6; training goes on." in notices[2]
 
 
 def test_at_the_end_of_training_a_full_disk_is_waited_for_but_not_for_ever(tmp_path, clock, monkeypatch):
@@ -184,8 +203,9 @@ def test_a_row_that_could_not_be_written_is_written_with_the_next(tmp_path):
     with pytest.raises(FileProblem, match="cannot be written"):
         file.write(REPORTS[:2])
     path.rmdir()
-    file.write(REPORTS)
-    assert len(read_history(path)) == 3
+    for count in (2, 3):
+        file.write(REPORTS[:count])
+        assert [report.step for report in read_history(path)] == [1, 2, 3][:count]
 
 
 @pytest.mark.parametrize("content", ["", "step\n1\n", "{header}\n1,2\n", "{header}\n1,x,1,1,1,1,1\n"])

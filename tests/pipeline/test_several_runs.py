@@ -20,7 +20,7 @@ from phloem.pipeline.posterior import Posterior, load_posterior
 from phloem.pipeline.run_directory import RunDirectory
 from phloem.pipeline.several_runs import complete_runs
 from phloem.pipeline.tables import format_clades, format_topologies
-from phloem.pipeline.worker import decode_event, encode_event
+from phloem.pipeline.worker import INTERRUPTED, decode_event, encode_event
 from phloem.report.text import describe_posterior
 
 SETTINGS = {"branches": "split", "training": {"steps": 40}, "evaluation": {"repeats": 3, "samples": 100}}
@@ -37,6 +37,8 @@ def together(tmp_path_factory) -> tuple[Posterior, list]:
 def test_each_is_the_ordinary_run_with_its_seed(together, tmp_path):
     posterior, _ = together
     assert [run.config.seed for run in posterior.runs] == [5, 6, 7]
+    origins = [json.loads((run.directory / "provenance.json").read_text()) for run in posterior.runs]
+    assert [origin["seed"] for origin in origins] == [5, 6, 7]
     alone = phloem.infer("primates", runs=1, seed=6, out=tmp_path / "alone", progress=False, **SETTINGS)
     for name in ("config.toml", "summary.json", "parameters.safetensors", "topologies.csv"):
         assert (posterior.runs[1].directory / name).read_bytes() == (alone.directory / name).read_bytes()
@@ -69,6 +71,7 @@ def test_runs_that_are_finished_are_not_run_again(together, monkeypatch):
     again = phloem.infer(None, out=posterior.directory, resume=True, progress=told.append)
     assert again.summary == posterior.summary
     assert Notice("going on from step 40, 40, 40 of 40", urgent=False) in told
+    assert [event for event in told if isinstance(event, News)] == [News(run, "done", 1.0) for run in (1, 2, 3)]
 
 
 def test_a_run_that_was_lost_is_made_again_and_the_others_stay(together, tmp_path):
@@ -131,12 +134,28 @@ def test_runs_count_by_their_marginal_likelihoods(tmp_path):
         assert share == pytest.approx(by_split[members.tobytes()])
 
 
+def test_topologies_and_clades_of_all_runs_are_in_the_order_of_their_probabilities(tmp_path):
+    found = combined(tmp_path, (-11.0, [0.9, 0.1, 0.0]), (-10.0, [0.0, 0.2, 0.8]))
+    assert phloem.format_newick(found.topologies.topologies, found.taxa) == [TREES[2], TREES[0], TREES[1]]
+    assert (np.diff(found.topologies.weights) < 0).all()
+    assert (np.diff(found.clades.frequencies) < 0).all()
+
+
+def test_runs_are_compared_by_the_two_that_differ_most(tmp_path):
+    found = combined(tmp_path, (-10.0, [1, 0, 0], 0.3), (-12.0, [1, 0, 0], 0.4), (-10.5, [1, 0, 0], 1.2))
+    assert found.summary["seed"] == InferConfig().seed
+    agreement = found.summary["agreement"]
+    assert agreement["marginal_likelihood_difference"] == 2
+    assert agreement["marginal_likelihood_error"] == pytest.approx(1.3)
+
+
 def test_runs_that_agree_and_runs_that_do_not(tmp_path):
     def text(posterior):
         return "\n".join(describe_posterior(posterior.summary, posterior.topologies, posterior.clades))
 
     agreeing = combined(tmp_path / "a", (-10.0, [0.7, 0.3, 0.0]), (-10.1, [0.68, 0.32, 0.0]))
     assert agreeing.summary["agreement"]["largest_split_difference"] == pytest.approx(0.02)
+    assert "clade supports differ by 2.0 % at most" in text(agreeing)
     assert "2 runs agree: -10.00, -10.10" in text(agreeing)
     lost = combined(tmp_path / "b", (-10.0, [0.7, 0.3, 0.0]), (-11.0, [0.7, 0.3, 0.0]))
     assert "2 runs DISAGREE: -10.00, -11.00" in text(lost)
@@ -165,16 +184,75 @@ def test_a_run_that_dies_is_told_of(tmp_path, monkeypatch):
         complete_with(script, tmp_path, monkeypatch)
 
 
-def complete_with(script: Path, folder: Path, monkeypatch) -> None:
-    """Complete a run with a program of the test's in the worker's place."""
+def test_a_run_that_somebody_else_stops_stops_all(tmp_path, monkeypatch):
+    script = tmp_path / "stops.py"
+    script.write_text(f"import sys\nsys.exit({INTERRUPTED})\n")
+    with pytest.raises(KeyboardInterrupt):
+        complete_with(script, tmp_path, monkeypatch)
+
+
+def test_the_others_are_told_to_stop_when_one_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(several_runs, "STOP_SECONDS", 5.0)
+    script = tmp_path / "two.py"
+    script.write_text("""
+import json, pathlib, signal, sys, time
+folder = pathlib.Path(__file__).parent
+if json.loads(sys.argv[1])[1] == 1:
+    while not (folder / "ready").exists():
+        time.sleep(0.01)
+    print('["error", "no luck."]')
+    sys.exit(2)
+def stop(*_arguments):
+    (folder / "told").touch()
+    sys.exit(130)
+signal.signal(signal.SIGTERM, stop)
+(folder / "ready").touch()
+time.sleep(60)
+""")
+    with pytest.raises(ProgramProblem, match=r"run 1: no luck."):
+        complete_with(script, tmp_path, monkeypatch, runs=2, threads=2)
+    assert (tmp_path / "told").exists()
+
+
+@pytest.mark.parametrize(("runs", "threads", "at_once", "each"), [(3, 2, 2, 1), (2, 5, 2, 2), (2, None, 1, 1)])
+def test_cores_are_shared_among_the_runs(tmp_path, monkeypatch, runs, threads, at_once, each):
+    script = tmp_path / "notes.py"
+    script.write_text("""
+import json, pathlib, sys, time
+def note(what):
+    with pathlib.Path(__file__).with_name("log").open("a") as log:
+        log.write(f"{what} {json.loads(sys.argv[1])[2]}\\n")
+note("begins")
+time.sleep(0.3)
+note("ends")
+""")
+    complete_with(script, tmp_path, monkeypatch, runs=runs, threads=threads)
+    at_work, most = 0, 0
+    for line in (tmp_path / "log").read_text().splitlines():
+        what, own_threads = line.split()
+        assert int(own_threads) == each
+        at_work += 1 if what == "begins" else -1
+        most = max(most, at_work)
+    assert 1 <= most <= at_once
+
+
+def complete_with(script: Path, folder: Path, monkeypatch, *, runs: int = 1, threads: int | None = 1) -> None:
+    """Complete runs with a program of the test's in the worker's place."""
     begin = several_runs.subprocess.Popen
 
     class Popen(begin):
         def __init__(self, arguments, **options):
-            super().__init__([arguments[0], str(script)], **options)
+            super().__init__([arguments[0], str(script), arguments[-1]], **options)
 
     monkeypatch.setattr(several_runs.subprocess, "Popen", Popen)
-    complete_runs([RunDirectory(folder / "none")], RunOptions(threads=1), lambda _event: None)
+    complete_runs([RunDirectory(folder / "none")] * runs, RunOptions(threads=threads), lambda _event: None)
+
+
+def test_files_of_the_users_are_not_taken_for_packages(tmp_path, monkeypatch):
+    (tmp_path / "numpy.py").write_text("raise ValueError('mine')\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ProgramProblem, match=r"run 1 failed \(AssertionError\)"):  # there is no checkpoint
+        complete_runs([RunDirectory(tmp_path / "none")], RunOptions(threads=1), lambda _event: None)
 
 
 def test_news_survive_the_way_between_processes():
