@@ -125,7 +125,7 @@ def test_a_run_directory_is_named_after_the_alignment(alignment, directory):
 def test_the_command_that_goes_on_is_one_for_a_shell():
     text = how_to_go_on(Interrupted(Path("my run"), 1200, begun=True), "my dna.fasta")
     assert text == "stopped, saved at step 1,200. Go on with: phloem infer 'my dna.fasta' --out 'my run' --resume"
-    assert how_to_go_on(Interrupted(Path("run"), None), None).endswith(": phloem infer --out run --resume")
+    assert how_to_go_on(Interrupted(Path("run"), None, begun=True), None).endswith(": phloem infer --out run --resume")
 
 
 def test_settings_of_a_file_and_of_flags_are_those_of_the_run():
