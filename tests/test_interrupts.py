@@ -91,3 +91,14 @@ def test_an_interrupt_that_numba_has_wrapped_is_one():
         raise met
     with pytest.raises(SystemError), stoppable():
         raise SystemError("something else")
+
+
+def test_a_request_that_came_while_held_work_failed_is_not_for_the_next():
+    def fail():
+        signal.raise_signal(signal.SIGINT)
+        raise ValueError("wrong")
+
+    with pytest.raises(ValueError, match="wrong"), stoppable(), held():
+        fail()
+    with stoppable(), held():
+        pass

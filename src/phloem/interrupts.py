@@ -36,6 +36,7 @@ def stoppable() -> Iterator[None]:
             raise KeyboardInterrupt from None
         raise
     finally:
+        _Requests.waiting = False  # one that came while held work failed is not for the next
         for request, handler in before.items():
             signal.signal(request, handler)
 

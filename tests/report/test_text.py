@@ -19,7 +19,7 @@ def sample(*weights: float) -> TreeSample:
 def best_lines(found: TreeSample, distinct: int) -> list[str]:
     summary = SUMMARY | {"evaluation": {"repeats": 1, "samples": 5}, "distinct_topologies": distinct}
     lines = list(describe_posterior(summary, found, split_frequencies(found)))
-    first = next(place for place, line in enumerate(lines) if "drawn)" in line)
+    first = next(place for place, line in enumerate(lines) if "drawn" in line)
     return lines[first : lines.index("", first)]
 
 
@@ -44,3 +44,20 @@ def test_supports_are_those_of_each_interior_branch_and_0_where_a_split_was_not_
     drawn = {tree: supports_of(parse_newick([tree], taxa=tuple("abcde")).topologies, seen).tolist() for tree in TREES}
     assert drawn[TREES[0]] == [1.0, 0.7]  # d e, and c d e around them
     assert drawn[TREES[2]] == [0.0, 0.7]
+
+
+def test_no_line_is_wider_than_it_may_be():
+    found = sample(0.7, 0.3)
+    estimates = [{"mean": -7108.41, "std": 0.1}] * 12
+    agreement = {
+        "log_marginal_likelihoods": estimates,
+        "marginal_likelihood_difference": 0.0,
+        "marginal_likelihood_error": 0.3,
+        "largest_split_difference": 0.5,
+    }
+    summary = SUMMARY | {"evaluation": {"repeats": 100, "samples": 1000}, "distinct_topologies": 2}
+    summary |= {"runs": 12, "agreement": agreement}
+    for width in (40, 60, 80):
+        lines = list(describe_posterior(summary, found, split_frequencies(found), width=width))
+        assert max(map(len, lines)) <= width
+        assert " ".join(lines).count("-7108.41") == 12

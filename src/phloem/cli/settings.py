@@ -64,11 +64,6 @@ class Settings:
     file: Path | None = None
     flags: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def given(self) -> bool:
-        """Whether it says anything."""
-        return self.preset is not None or self.file is not None or bool(self.flags)
-
     def resolve(self, base: InferConfig | None = None) -> InferConfig:
         """The configuration: the defaults or `base`, then the preset, then the file, then `--set`, then the flags."""
         layers = [] if self.file is None else [read_toml(self.file)]

@@ -53,7 +53,7 @@ class Interrupted(KeyboardInterrupt):
     """
 
     def __init__(self, directory: Path, step: int | None, *, begun: bool) -> None:
-        saved = "before the first step" if step is None else f"and saved at step {step:,}"
+        saved = f"and saved at step {step:,}" if step else "before the first step"
         how = f"Go on with phloem.infer(…, out={str(directory)!r}, resume=True)." if begun else "Nothing was replaced."
         super().__init__(f"stopped {saved}. {how}")
         self.directory = directory

@@ -1,5 +1,6 @@
 """A posterior for a human at a terminal: the evidence, the best topologies, clade supports on a tree."""
 
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -30,9 +31,12 @@ def describe_posterior(
         mean, std = summary[name]["mean"], summary[name]["std"]
         yield f"{title:<24}{mean:12.3f}" + ("" if std is None else f" ± {std:.3f}")
     how = summary["evaluation"]
-    yield f"(means and standard deviations of {how['repeats']:,} estimates from {how['samples']:,} trees each)"
+    estimates = f"(means and standard deviations of {how['repeats']:,} estimates from {how['samples']:,} trees each)"
+    yield from textwrap.wrap(estimates, width)
     if "agreement" in summary:
-        yield from _agreement(summary)
+        yield ""
+        for line in _agreement(summary):
+            yield from textwrap.wrap(line, width)
     if summary.get("stopped_early"):
         yield f"stopped after {summary['steps']:,} steps: the bound was flat"
     if summary.get("skipped_steps"):
@@ -40,7 +44,7 @@ def describe_posterior(
     yield ""
     yield from _best(topologies, summary["distinct_topologies"], width)
     yield ""
-    yield "clade supports in percent, on the most probable topology"
+    yield from textwrap.wrap("clade supports in percent, on the most probable topology", width)
     best = topologies.topologies[0]
     yield from draw_tree(best, topologies.taxa, supports_of(best, clades), width=width)
 
@@ -60,7 +64,6 @@ def _agreement(summary: Mapping[str, Any]) -> Iterator[str]:
     splits = found["largest_split_difference"]
     agree = (error is None or difference <= DISAGREEMENT * error) and splits <= SPLIT_DISAGREEMENT
     errors = "errors unknown" if error is None else f"errors {error:.2f} together"
-    yield ""
     yield f"{summary['runs']} runs {'agree' if agree else 'DISAGREE'}: {estimates} ({errors}),"
     yield f"clade supports differ by {100 * splits:.1f} % at most"
     if not agree:
@@ -68,7 +71,7 @@ def _agreement(summary: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _best(topologies: TreeSample, distinct: int, width: int) -> Iterator[str]:
-    yield f"{'best topologies' if distinct > 1 else 'the only topology'} ({distinct:,} were drawn)"
+    yield "the only topology that was drawn" if distinct == 1 else f"best topologies ({distinct:,} were drawn)"
     shown = topologies[: max(1, min(SHOWN, int((topologies.weights >= LEAST_SHOWN).sum())))]
     total = 0.0
     for rank, (probability, tree) in enumerate(
@@ -78,4 +81,5 @@ def _best(topologies: TreeSample, distinct: int, width: int) -> Iterator[str]:
         line = f"{rank:3}  {probability:.4f}  {tree}"
         yield line if len(line) <= width else line[: width - 1] + "…"
     if distinct > len(shown):
-        yield f"     {1 - total:.4f}  {distinct - len(shown):,} others"
+        others = distinct - len(shown)
+        yield f"     {1 - total:.4f}  {others:,} other{'s' if others > 1 else ''}"
