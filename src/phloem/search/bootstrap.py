@@ -1,7 +1,7 @@
 """Bootstrap replicates: independent runs of IQ-TREE, several at a time, one tree file each."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from phloem.config import BootstrapConfig
 from phloem.data.alignment import Alignment
 from phloem.errors import FileProblem, ProgramProblem
+from phloem.interrupts import held
 from phloem.random_streams import RandomStream
 from phloem.search.iqtree import FailedRun, check_alignment, find_iqtree, ultrafast_bootstrap
 from phloem.search.programs import InstalledProgram
@@ -105,7 +106,8 @@ def _make(
     done = config.replicates - len(missing)
     with ThreadPoolExecutor(threads) as pool:
         try:
-            running = {pool.submit(make, replicate): replicate for replicate in islice(waiting, threads)}
+            running: dict[Future[None], int] = {}
+            _start(pool, make, islice(waiting, threads), running)
             while running:
                 finished, _ = wait(running, timeout=REPORT_SECONDS, return_when=FIRST_COMPLETED)
                 while not shares.empty():
@@ -114,6 +116,17 @@ def _make(
                     future.result()
                     done += 1
                     progress(BootstrapProgress(running.pop(future), 1.0, done))
-                running |= {pool.submit(make, replicate): replicate for replicate in islice(waiting, len(finished))}
+                _start(pool, make, islice(waiting, len(finished)), running)
         finally:
             stop.set()
+
+
+def _start(
+    pool: ThreadPoolExecutor,
+    make: Callable[[int], None],
+    replicates: Iterable[int],
+    running: dict[Future[None], int],
+) -> None:
+    """Have the pool make replicates. A thread whose start is interrupted would keep Python from ever ending."""
+    with held():
+        running |= {pool.submit(make, replicate): replicate for replicate in replicates}
