@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from phloem.inference.checkpoints import CheckpointFolder
+from phloem.pipeline.run_directory import claimed
 
 # Many particles make steps slow enough to be killed among, and few steps make the whole quick.
 SLOW_STEPS = [
@@ -182,7 +183,9 @@ def test_runs_whose_parent_is_killed_save_themselves_and_end(start, tmp_path):
     while steps_in(child) < 1:
         assert time.monotonic() < give_up
         time.sleep(0.05)
-    finish("--out", str(out), "--resume")  # so the locks are free
+    for run in (child, out / "run-2"):
+        with claimed(run, resume=True, patience=10):  # no one is at work there any more
+            pass
 
 
 def test_two_runs_cannot_share_a_directory(start, tmp_path):
