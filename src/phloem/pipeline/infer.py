@@ -77,23 +77,23 @@ def run_inference(request: Request, options: RunOptions, progress: Progress) -> 
     options = options._replace(threads=options.threads or physical_cores())
     if options.tensorboard:
         check_tensorboard()
-    with claimed(request.directory, resume=request.resume, force=request.force) as directory:
-        begun = not request.force
-        try:
-            with stoppable():
-                plan = _plan(directory, request, options, progress)
-                begun = True
-                runs = _begin(directory, request, plan)
-                if request.resume:
-                    progress(Notice(_where_from(plan), urgent=False))
-                if plan.config.runs > 1:
-                    complete_runs(runs, options, progress)
-                    combine_runs(directory, plan.config)
-                elif not is_finished(directory):
-                    complete_run(directory, plan.checkpoints[0], options, progress)
-        except KeyboardInterrupt:
-            raise Interrupted(directory.path, _saved_step(directory), begun=begun) from None
-        return load_from(directory.path, request.home)
+    begun = not request.force
+    try:
+        with stoppable(), claimed(request.directory, resume=request.resume, force=request.force) as directory:
+            plan = _plan(directory, request, options, progress)
+            begun = True
+            runs = _begin(directory, request, plan)
+            if request.resume:
+                progress(Notice(_where_from(plan), urgent=False))
+            if plan.config.runs > 1:
+                complete_runs(runs, options, progress)
+                combine_runs(directory, plan.config)
+            elif not is_finished(directory):
+                complete_run(directory, plan.checkpoints[0], options, progress)
+            return load_from(directory.path, request.home)
+    except KeyboardInterrupt:
+        step = _saved_step(RunDirectory(request.directory))
+        raise Interrupted(request.directory, step, begun=begun) from None
 
 
 def _plan(directory: RunDirectory, request: Request, options: RunOptions, progress: Progress) -> Plan:
