@@ -25,7 +25,8 @@ from phloem.inference.estimators import doubly_reparameterized, vimco
 from phloem.inference.evaluation import draw_log_weights
 from phloem.inference.particles import Particles
 from phloem.inference.training import Training
-from phloem.pipeline.infer import build_model, infer
+from phloem.pipeline.model_building import build_model
+from phloem.pipeline.script import infer
 from phloem.pipeline.tree_files import read_samples
 from phloem.random_streams import RandomStream
 from phloem.target.likelihood import TreeLikelihood
@@ -127,11 +128,9 @@ def benchmark_evaluation(data: Path, rounds: int) -> None:
 
 def first_step(data: Path) -> None:
     """A run of one step and the least evaluation."""
-    from tempfile import TemporaryDirectory
 
-    config = InferConfig(training=TrainingConfig(steps=1), evaluation=EvaluationConfig(1, 1, 1, 1))
-    with TemporaryDirectory() as folder:
-        infer(data / "alignments" / "DS1.fasta", Path(folder), config, trees=[data / "ufboot" / "DS1"])
+    config = InferConfig(runs=1, training=TrainingConfig(steps=1), evaluation=EvaluationConfig(1, 1, 1, 1))
+    infer(data / "alignments" / "DS1.fasta", data / "ufboot" / "DS1", config=config, progress=False)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from phloem.data.reading import read_alignment
 from phloem.inference.evaluation import evaluate
 from phloem.inference.particles import Particles, draw_particles
 from phloem.inference.training import Training
-from phloem.pipeline.infer import build_model
+from phloem.pipeline.model_building import build_model
 from phloem.random_streams import RandomStream
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior

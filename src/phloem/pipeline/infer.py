@@ -98,6 +98,7 @@ def run_inference(request: Request, options: RunOptions, progress: Progress) -> 
 
 def _plan(directory: RunDirectory, request: Request, options: RunOptions, progress: Progress) -> Plan:
     """Settings, alignment, support and first parameters. What is wrong with any of them is found here."""
+    is_first_use = not has_compiled()  # reading trees is a use already
     saved = SavedRuns(directory.path)
     if request.resume:
         saved = find_saved(directory, lambda text: progress(Notice(text)))
@@ -120,7 +121,7 @@ def _plan(directory: RunDirectory, request: Request, options: RunOptions, progre
             directory=directory.path,
         )
     )
-    if not has_compiled():
+    if is_first_use:
         progress(Notice("the first use compiles phloem's kernels, which takes a minute, once", urgent=False))
     if not request.force:  # before the bootstrap, so that a run that is stopped in it knows its settings
         _record(directory, request, config, source, alignment)
