@@ -138,10 +138,10 @@ def test_what_killed_writers_have_left_is_removed(tmp_path):
 
 def test_a_run_is_finished_when_all_its_results_are_there(tmp_path):
     run = finished_run(tmp_path / "run")
-    assert run.is_finished()
+    assert run.has_results()
     for name in ("config.toml", *RESULTS):
         (run.path / name).unlink()
-        assert not run.is_finished()
+        assert not run.has_results()
         (run.path / name).write_text("")
 
 

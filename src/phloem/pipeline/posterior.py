@@ -130,7 +130,7 @@ class Posterior:
 def is_finished(run: RunDirectory) -> bool:
     """Whether all results are there and can be read. Others are made again from the last checkpoint."""
     try:
-        return run.is_finished() and bool(load_posterior(run.path))
+        return run.has_results() and bool(load_posterior(run.path))
     except PhloemError:
         return False
 

@@ -92,7 +92,7 @@ class RunDirectory:
         except OSError as problem:
             raise cannot_write(self.path, problem) from None
 
-    def is_finished(self) -> bool:
+    def has_results(self) -> bool:
         """Whether all results are there. What is missing can be made again from the last checkpoint."""
         return all((self.path / name).exists() for name in (CONFIG, *RESULTS))
 
