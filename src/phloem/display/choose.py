@@ -30,14 +30,14 @@ def choose_display(*, plain: bool, quiet: bool) -> Display:
     """The panel where someone looks at a terminal that can show it; lines elsewhere, or if `plain`."""
     if quiet:
         return Quiet()
-    if plain or not _shows_panels():
+    if plain or not shows_panels():
         return Lines()
     from phloem.display.panel import Panel  # here so that a run without a panel need not wait for rich
 
     return Panel()
 
 
-def _shows_panels() -> bool:
+def shows_panels() -> bool:
     """Whether standard error is a terminal that can move its cursor and knows block characters."""
     stream = PatientStderr()
     if not stream.isatty() or not stream.encoding.lower().startswith("utf"):

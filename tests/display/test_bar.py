@@ -1,0 +1,94 @@
+"""The progress bar: lines that are neither many nor early, a bar that leaves nothing behind."""
+
+import io
+import sys
+
+import pytest
+
+from phloem.display.bar import progress_bar
+
+
+class Clock:
+    """Time that passes when the test says so."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps all that is written to it."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def look_at(monkeypatch) -> Terminal:
+    """Standard error as a terminal, from now on."""
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    return stream
+
+
+def work(seconds: float, *, quiet: bool = False) -> None:
+    """A hundred steps that take so long."""
+    clock = Clock()
+    with progress_bar("gap", quiet=quiet, clock=clock) as show:
+        for step in range(101):
+            show(step / 100)
+            clock.now += seconds / 100
+
+
+def test_a_line_for_every_tenth_with_the_time_left(capsys):
+    work(100)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    lines = captured.err.splitlines()
+    assert lines[0] == "gap: 10 %, 90 s left"
+    assert lines[-1] == "gap: 90 %, 10 s left"
+    assert len(lines) == 9
+
+
+def test_lines_are_some_seconds_apart(capsys):
+    work(20)
+    assert capsys.readouterr().err.splitlines() == [
+        "gap: 25 %, 15 s left",
+        "gap: 50 %, 10 s left",
+        "gap: 75 %, 5 s left",
+    ]
+
+
+def test_quick_work_says_nothing(capsys):
+    work(4)
+    assert capsys.readouterr().err == ""
+
+
+def test_quiet_is_quiet(capsys, monkeypatch):
+    terminal = look_at(monkeypatch)
+    work(100, quiet=True)
+    assert terminal.getvalue() == ""
+    assert capsys.readouterr().out == ""
+
+
+def test_a_terminal_has_a_bar_that_vanishes(capsys, monkeypatch):
+    terminal = look_at(monkeypatch)
+    clock = Clock()
+    with progress_bar("gap", clock=clock) as show:
+        show(0.0)
+        clock.now += 10
+        show(0.25)
+    shown = terminal.getvalue()
+    assert "gap" in shown
+    assert "25 %   30 s left" in shown
+    assert shown.endswith("\x1b[2K")  # the line is erased
+    assert capsys.readouterr().out == ""
+
+
+def test_a_failure_within_the_work_comes_out_as_it_is(monkeypatch):
+    look_at(monkeypatch)
+    with pytest.raises(ZeroDivisionError), progress_bar("gap") as show:
+        show(1 / 0)
