@@ -1,6 +1,11 @@
-"""How good importance weights are: the effective sample size, and the shape of the weights' upper tail."""
+"""How good importance weights are, and better ones: Pareto-smoothed importance sampling.
+
+Vehtari, Simpson, Gelman, Yao & Gabry (2024): a generalised Pareto distribution is fitted to the largest weights. Its
+shape k̂ says how far they can be trusted, and its quantiles in their place have less noise.
+"""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,8 +13,17 @@ from phloem.errors import BadArgument
 from phloem.kernels.arrays import FloatArray
 
 FEWEST_IN_TAIL = 5
-PRIOR_SHAPE, PRIOR_DRAWS = 0.5, 10  # a weak prior on the shape, worth so many draws (Vehtari et al. 2024)
+PRIOR_SHAPE, PRIOR_DRAWS = 0.5, 10  # a weak prior on the shape, worth so many draws
 PRIOR_SCALE = 3  # of the grid for the profile likelihood (Zhang & Stephens 2009)
+
+
+class Tail(NamedTuple):
+    """The largest weights, relative to the very largest, as `cutoff` plus generalised Pareto (`shape`, `scale`)."""
+
+    cutoff: float
+    size: int  # weights above the cutoff
+    shape: float
+    scale: float
 
 
 def effective_sample_size(log_weights: FloatArray) -> float:
@@ -24,29 +38,53 @@ def log_mean_error(log_weights: FloatArray) -> float:
 
 
 def pareto_shape(log_weights: FloatArray) -> float | None:
-    """k̂, the shape of a generalised Pareto distribution fitted to the largest weights; None for too few draws.
+    """k̂, the shape of the weights' upper tail; None where there are too few draws to tell.
 
     Below 0.5 the weights have a variance; up to about 0.7 sums of them are still reliable at practical sample sizes;
-    from 1 on they would not even have a mean (Vehtari, Simpson, Gelman, Yao & Gabry 2024).
+    from 1 on they would not even have a mean. Weights that are all alike have 0.
     """
-    weights = np.sort(_relative(log_weights))
-    count = len(weights)
-    tail_size = math.ceil(min(0.2 * count, 3 * math.sqrt(count)))
-    if count - 1 <= tail_size:
-        return None
-    cutoff = max(weights[-tail_size - 1], np.finfo(float).tiny)
-    excesses = weights[weights > cutoff] - cutoff
-    if weights[0] == weights[-1]:  # all alike: no tail at all
+    if log_weights.min() == log_weights.max():
         return 0.0
-    if len(excesses) < FEWEST_IN_TAIL:
+    tail = fit_tail(log_weights)
+    return None if tail is None else tail.shape
+
+
+def smooth(log_weights: FloatArray) -> FloatArray:
+    """The weights with those of the tail replaced by what is expected of as many draws from the fitted tail.
+
+    None becomes larger than the largest was. Where there is no tail to fit, the weights as they are.
+    """
+    tail = fit_tail(log_weights)
+    if tail is None:
+        return log_weights
+    largest = np.argsort(log_weights, kind="stable")[-tail.size :]
+    levels = (np.arange(tail.size) + 0.5) / tail.size
+    heights = -np.log1p(-levels)  # quantiles of the exponential, which is the case of shape 0
+    if tail.shape:
+        heights = np.expm1(tail.shape * heights) / tail.shape
+    weights = tail.cutoff + tail.scale * heights
+    smoothed = log_weights.copy()
+    smoothed[largest] = log_weights.max() + np.log(np.minimum(weights, 1.0))
+    return smoothed
+
+
+def fit_tail(log_weights: FloatArray) -> Tail | None:
+    """The tail of the largest fifth of the weights, or of 3√S of them if that is less; None for too few."""
+    weights = np.sort(_relative(log_weights))
+    size = math.ceil(min(0.2 * len(weights), 3 * math.sqrt(len(weights))))
+    if size >= len(weights) - 1:
         return None
-    shape = _fit_shape(excesses)
+    cutoff = max(float(weights[-size - 1]), float(np.finfo(float).tiny))
+    excesses = weights[weights > cutoff] - cutoff
     size = len(excesses)
-    return (size * shape + PRIOR_DRAWS * PRIOR_SHAPE) / (size + PRIOR_DRAWS)
+    if size < FEWEST_IN_TAIL:
+        return None
+    shape, scale = _fit(excesses)
+    return Tail(cutoff, size, (size * shape + PRIOR_DRAWS * PRIOR_SHAPE) / (size + PRIOR_DRAWS), scale)
 
 
-def _fit_shape(excesses: FloatArray) -> float:
-    """The shape k of a generalised Pareto distribution, from sorted values above 0 (Zhang & Stephens 2009).
+def _fit(excesses: FloatArray) -> tuple[float, float]:
+    """Shape k and scale σ of a generalised Pareto distribution, from sorted values above 0 (Zhang & Stephens 2009).
 
     With b = -k/σ the profile likelihood of b is known, k being mean log(1 - b·x). The estimate of b is its posterior
     mean over a grid of quantiles of a prior that the data scale.
@@ -60,7 +98,8 @@ def _fit_shape(excesses: FloatArray) -> float:
     log_likelihoods = size * (np.log(-grid / shapes) - shapes - 1)
     weights = _relative(log_likelihoods)
     best = float(grid @ weights / weights.sum())
-    return float(np.log1p(-best * excesses).mean())
+    shape = float(np.log1p(-best * excesses).mean())
+    return shape, -shape / best
 
 
 def _relative(logarithms: FloatArray) -> FloatArray:

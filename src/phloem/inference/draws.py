@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phloem.errors import BadArgument
+from phloem.inference.diagnostics import smooth
 from phloem.inference.particles import Particles
 from phloem.kernels.arrays import FloatArray, IntArray
 from phloem.trees.grouped import GroupedTrees
@@ -44,10 +45,9 @@ class Draws:
         return np.asarray(self.log_joint - self.log_q_topology - self.log_q_branches)
 
     def weighted(self) -> GroupedTrees:
-        """The draws with their shares of all weight: a sample of the posterior."""
-        return GroupedTrees(
-            self.taxa, self.topologies, self.group, shares(self.log_weights), self.branch_lengths.astype(np.float64)
-        )
+        """The draws with their shares of all weight, the largest weights smoothed: a sample of the posterior."""
+        weights = shares(smooth(self.log_weights))
+        return GroupedTrees(self.taxa, self.topologies, self.group, weights, self.branch_lengths.astype(np.float64))
 
 
 def shares(log_weights: FloatArray) -> FloatArray:

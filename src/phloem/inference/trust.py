@@ -3,7 +3,7 @@
 from typing import Literal, NamedTuple
 
 from phloem.inference.agreement import Agreement
-from phloem.inference.diagnostics import effective_sample_size, pareto_shape
+from phloem.inference.diagnostics import effective_sample_size, pareto_shape, smooth
 from phloem.kernels.arrays import FloatArray
 
 Level = Literal["good", "usable", "do not trust"]
@@ -48,7 +48,7 @@ def judge(
 
 
 def _effective_draws(log_weights: FloatArray) -> Finding:
-    size = effective_sample_size(log_weights)
+    size = effective_sample_size(smooth(log_weights))
     return Finding(
         "Effective sample size",
         f"{size:,.0f} of {len(log_weights):,}",

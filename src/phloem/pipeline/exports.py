@@ -36,7 +36,10 @@ class TreeDisplay(NamedTuple):
     midpoint: bool = False
 
 
-def summary_trees(posterior: Posterior, display: TreeDisplay = TreeDisplay()) -> dict[str, SummaryTree]:
+AS_IT_IS = TreeDisplay()
+
+
+def summary_trees(posterior: Posterior, display: TreeDisplay = AS_IT_IS) -> dict[str, SummaryTree]:
     """The majority-rule, the extended and the most credible tree, with supports and lengths, by name."""
     topologies = posterior.trees.topology_sample()
     splits = split_frequencies(topologies)
@@ -57,7 +60,7 @@ def hang(tree: SummaryTree, display: TreeDisplay) -> SummaryTree:
     return root_at_midpoint(tree) if display.midpoint else tree
 
 
-def write_exports(posterior: Posterior, folder: Path, display: TreeDisplay = TreeDisplay()) -> None:
+def write_exports(posterior: Posterior, folder: Path, display: TreeDisplay = AS_IT_IS) -> None:
     """Write posterior.nex, posterior.log, consensus.nex and report.html."""
     trees = summary_trees(posterior, display)
     sample = sample_posterior(posterior, min(SHARED_TREES, len(posterior.draws)))

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from phloem.config import EvaluationConfig, InferConfig
-from phloem.inference.diagnostics import effective_sample_size, pareto_shape
+from phloem.inference.diagnostics import effective_sample_size, pareto_shape, smooth
 from phloem.inference.draws import Draws
 from phloem.inference.draws_file import write_draws
 from phloem.inference.evaluation import Evaluation
@@ -94,7 +94,8 @@ def describe_draws(draws: Draws, trust: Trust) -> dict[str, Any]:
     return {
         "draws": {
             "count": len(draws),
-            "effective_sample_size": effective_sample_size(log_weights),
+            "effective_sample_size": effective_sample_size(smooth(log_weights)),
+            "unsmoothed_effective_sample_size": effective_sample_size(log_weights),
             "pareto_shape": pareto_shape(log_weights),
         },
         "trust": {

@@ -7,8 +7,6 @@ import torch
 from numpy.typing import NDArray
 
 from phloem.errors import BadArgument
-from phloem.inference.diagnostics import effective_sample_size
-from phloem.inference.draws import shares
 from phloem.kernels.arrays import FloatArray, LongArray
 from phloem.pipeline.posterior import Posterior
 from phloem.random_streams import RandomStream
@@ -41,12 +39,12 @@ def sample_posterior(posterior: Posterior, count: int, *, seed: int = 1, weighte
             f"--count {count:,}: the run has {len(draws):,} draws. Ask for no more, or train one with more --repeats."
         )
     random = RandomStream(seed, "sample").generator()
-    log_weights = draws.log_weights
+    all_weights = posterior.trees.weights
     if weighted:
         chosen = random.permutation(len(draws))[:count]
-        weights = shares(log_weights[chosen])
+        weights = all_weights[chosen]
     else:
-        chosen = random.permutation(resample(shares(log_weights), count, float(random.random())))
+        chosen = random.permutation(resample(all_weights, count, float(random.random())))
         weights = np.full(count, 1 / count)
     lengths = shortest_decimals(draws.branch_lengths[chosen])
     topologies = draws.topologies[draws.group[chosen]]
@@ -59,7 +57,7 @@ def sample_posterior(posterior: Posterior, count: int, *, seed: int = 1, weighte
         log_q=(draws.log_q_topology + draws.log_q_branches)[chosen],
         topology=_ranks(posterior.trees.topology_weights())[draws.group[chosen]],
         is_weighted=weighted,
-        effective_size=effective_sample_size(log_weights),
+        effective_size=1 / float(all_weights @ all_weights),
     )
 
 
@@ -70,7 +68,7 @@ def resample(weights: FloatArray, count: int, offset: float) -> LongArray:
     """
     ends = np.cumsum(weights)
     points = (np.arange(count) + offset) / count * ends[-1]
-    return np.minimum(np.searchsorted(ends, points, side="right"), len(weights) - 1)
+    return np.asarray(np.minimum(np.searchsorted(ends, points, side="right"), len(weights) - 1))
 
 
 def shortest_decimals(lengths: NDArray[np.float32]) -> FloatArray:

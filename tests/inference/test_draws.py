@@ -1,0 +1,133 @@
+"""Draws: kept as they were made, each topology once, in memory and in a file."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from inference.test_training import example
+from phloem.errors import BadArgument, FileProblem
+from phloem.inference.diagnostics import smooth
+from phloem.inference.draws import DrawCollector, Draws, join, shares
+from phloem.inference.draws_file import read_draws, write_draws
+from phloem.inference.particles import draw_particles
+from phloem.random_streams import RandomStream
+
+STREAM = RandomStream(8, "draws")
+
+
+@pytest.fixture(scope="module")
+def model_and_target():
+    return example("psp")
+
+
+def particles(model_and_target, count, step=0):
+    with torch.no_grad():
+        return draw_particles(*model_and_target, count, stream=STREAM.at(step))
+
+
+@pytest.fixture(scope="module")
+def draws(model_and_target) -> Draws:
+    collector = DrawCollector()
+    for step in range(3):
+        collector.add(particles(model_and_target, 40, step))
+    return collector.draws(model_and_target[0].network.support.taxa)
+
+
+def test_all_that_was_drawn_is_kept(model_and_target, draws):
+    parts = [particles(model_and_target, 40, step) for step in range(3)]
+    parents = np.concatenate([part.topologies.parent for part in parts])
+    np.testing.assert_array_equal(draws.topologies.parent[draws.group], parents)
+    np.testing.assert_allclose(draws.branch_lengths, np.concatenate([part.lengths for part in parts]), rtol=1e-6)
+    np.testing.assert_array_equal(draws.log_weights, np.concatenate([part.log_weights() for part in parts]))
+    assert len(draws) == 120
+    assert len(draws.topologies) == len({row.tobytes() for row in parents}) > 5
+    assert (np.diff(np.unique(draws.group, return_index=True)[1]) > 0).all(), "numbered as they first appear"
+
+
+def test_weights_are_shares_by_topology_the_largest_first(draws):
+    weights = np.exp(smooth(draws.log_weights) - draws.log_weights.max())
+    expected: dict[bytes, float] = {}
+    for number, weight in zip(draws.group, weights / weights.sum(), strict=True):
+        parent = draws.topologies.parent[number].tobytes()
+        expected[parent] = expected.get(parent, 0.0) + weight
+    sample = draws.weighted().topology_sample()
+    assert len(sample) == len(expected)
+    for parent, weight in zip(sample.topologies.parent, sample.weights, strict=True):
+        assert weight == pytest.approx(expected[parent.tobytes()], rel=1e-12)
+    assert (np.diff(sample.weights) <= 0).all()
+
+
+def test_no_more_draws_are_kept_than_fit(model_and_target):
+    whole, part = DrawCollector(most_nodes=10 * 25 + 9), DrawCollector()  # 25 trees of ten nodes
+    for step in range(3):
+        whole.add(particles(model_and_target, 11, step))
+    part.add(particles(model_and_target, 11, 0))
+    part.add(particles(model_and_target, 11, 1))
+    taxa = model_and_target[0].network.support.taxa
+    assert model_and_target[0].network.support.taxa == taxa
+    kept = whole.draws(taxa)
+    assert len(kept) == 25
+    np.testing.assert_array_equal(kept.log_weights[:22], part.draws(taxa).log_weights)
+
+
+def test_joined_draws_are_those_of_each(model_and_target, draws):
+    collector = DrawCollector()
+    collector.add(particles(model_and_target, 30, 7))
+    other = collector.draws(draws.taxa)
+    both = join([draws, other])
+    assert len(both) == 150
+    np.testing.assert_array_equal(both.log_weights, np.concatenate([draws.log_weights, other.log_weights]))
+    parents = np.concatenate([one.topologies.parent[one.group] for one in (draws, other)])
+    np.testing.assert_array_equal(both.topologies.parent[both.group], parents)
+    assert len(both.topologies) == len({row.tobytes() for row in parents})
+
+
+def test_a_run_counts_as_its_marginal_likelihood_says(draws):
+    """The same draws with weights e times as large are worth e times as much."""
+    better = Draws(
+        draws.taxa, draws.topologies, draws.group, draws.branch_lengths, draws.log_joint + 1, *draws_q(draws)
+    )
+    weights = shares(join([draws, better]).log_weights)
+    assert weights[120:].sum() == pytest.approx(np.e / (1 + np.e))
+
+
+def draws_q(draws):
+    return draws.log_q_topology, draws.log_q_branches
+
+
+def test_a_file_gives_them_back_and_the_same_draws_give_the_same_bytes(draws, tmp_path):
+    write_draws(draws, tmp_path / "draws")
+    again = read_draws(tmp_path / "draws")
+    assert again.taxa == draws.taxa
+    np.testing.assert_array_equal(again.topologies.parent, draws.topologies.parent)
+    for name in ("group", "branch_lengths", "log_joint", "log_q_topology", "log_q_branches"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(draws, name))
+    write_draws(again, tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "draws").read_bytes()
+
+
+def test_damaged_files_are_refused_in_a_line(draws, tmp_path):
+    path = tmp_path / "draws"
+    write_draws(draws, path)
+    whole = path.read_bytes()
+    size = int.from_bytes(whole[:8], "little")
+    header = json.loads(whole[8 : 8 + size])
+    renamed = whole.replace(b'"group"', b'"grope"', 1)
+    group = header["group"]["data_offsets"]
+    first = 8 + size + group[0]
+    lost = whole[:first] + (10**6).to_bytes(4, "little") + whole[first + 4 :]
+    for content in (b"", b"nothing", whole[:-9], renamed, lost, whole.replace(b'"taxa"', b'"tax_"', 1)):
+        path.write_bytes(content)
+        with pytest.raises(FileProblem, match="is damaged, or no file of draws"):
+            read_draws(path)
+
+
+def test_nothing_drawn_and_nothing_possible_are_errors(draws):
+    with pytest.raises(BadArgument, match="nothing was drawn"):
+        DrawCollector().draws(draws.taxa)
+    with pytest.raises(BadArgument, match="no draw is possible"):
+        shares(np.full(4, -np.inf))
+    with pytest.raises(BadArgument, match="do not fit"):
+        Draws(draws.taxa[1:], draws.topologies, draws.group, draws.branch_lengths, draws.log_joint, *draws_q(draws))
