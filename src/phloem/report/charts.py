@@ -1,0 +1,145 @@
+"""Histograms and curves: what the templates draw, in percents of the plot both ways."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from phloem.inference.history import Report
+from phloem.kernels.arrays import FloatArray
+from phloem.report.scales import Tick, log_ticks, ticks
+
+BINS = 36
+RUN_LOOKS = 6  # colours of the style sheet for runs, used in turn
+MOST_POINTS = 400  # of a curve
+
+
+class Bar(NamedTuple):
+    """A bar from the floor of the plot."""
+
+    x: str
+    y: str
+    width: str
+    height: str
+    is_inside: bool  # of the interval that is marked
+
+
+class Histogram(NamedTuple):
+    """A weighted histogram with the mean and an interval."""
+
+    bars: list[Bar]
+    ticks: list[Tick]
+    mean: float  # percent of the axis
+
+
+class Curve(NamedTuple):
+    """A line of one run, in a box of 1000 by 1000."""
+
+    points: str
+    look: int
+    label: str
+
+
+class CurveChart(NamedTuple):
+    """Curves over the training steps."""
+
+    title: str
+    curves: list[Curve]
+    x_ticks: list[Tick]
+    y_ticks: list[Tick]
+    tempered: float  # percent of the width in which the likelihood is tempered
+    is_cut: bool  # whether some values lie outside of the plot
+
+
+def histogram(
+    values: FloatArray, weights: FloatArray, *, inside: tuple[float, float], mean: float, log: bool = False
+) -> Histogram | None:
+    """Weighted counts in even bins over the whole range; None if there is nothing to count.
+
+    With `log`, values are logarithms to base 10 and the axis has powers of ten.
+    """
+    use = np.isfinite(values) & (weights > 0)
+    if not use.any():
+        return None
+    low, high = float(values[use].min()), float(values[use].max())
+    if not high - low > 1e-9 * max(1.0, abs(low)):  # one value only: a bar in the middle
+        low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
+    counts, edges = np.histogram(values[use], BINS, (low, high), weights=weights[use])
+    tallest = float(counts.max())
+    bars = [
+        Bar(
+            f"{100 * place / BINS:.3f}%",
+            f"{100 - 100 * share / tallest:.2f}%",
+            f"{100 / BINS:.3f}%",
+            f"{100 * share / tallest:.2f}%",
+            bool(inside[0] <= middle <= inside[1]),
+        )
+        for place, (share, middle) in enumerate(zip(counts, (edges[1:] + edges[:-1]) / 2, strict=True))
+        if share > 0
+    ]
+    axis = log_ticks(low, high) if log else ticks(low, high)
+    return Histogram(bars, axis, 100 * (mean - low) / (high - low))
+
+
+def training_charts(histories: Sequence[Sequence[Report]]) -> list[CurveChart]:
+    """The multi-sample bound and the ELBO of every run; empty if no run has a report."""
+    if not any(histories):
+        return []
+    last = max(report.step for history in histories for report in history)
+    return [
+        chart
+        for title, field in (("Multi-sample bound of the tempered target", "lower_bound"), ("ELBO", "elbo"))
+        if (chart := _chart(title, field, histories, last)) is not None
+    ]
+
+
+def _chart(title: str, field: str, histories: Sequence[Sequence[Report]], last: int) -> CurveChart | None:
+    lines = [
+        [(report.step, float(getattr(report, field))) for report in history if math.isfinite(getattr(report, field))]
+        for history in histories
+    ]
+    if not any(lines):
+        return None
+    low, high = _shown_range(lines, histories, last)
+    everything = [value for line in lines for _, value in line]
+    curves = [
+        Curve(_points(line, last, low, high), run % RUN_LOOKS, f"run {run + 1}") for run, line in enumerate(lines)
+    ]
+    tempered = max(
+        (report.step for history in histories for report in history if report.inverse_temperature < 1), default=0
+    )
+    return CurveChart(
+        title,
+        curves,
+        ticks(0, last, 5),
+        ticks(low, high, 5),
+        100 * tempered / last,
+        min(everything) < low or max(everything) > high,
+    )
+
+
+def _shown_range(
+    lines: list[list[tuple[int, float]]], histories: Sequence[Sequence[Report]], last: int
+) -> tuple[float, float]:
+    """A range in which the end of the training can be seen: that of the last third, or of all that is not tempered."""
+    untempered = min(
+        (report.step for history in histories for report in history if report.inverse_temperature >= 1), default=last
+    )
+    start = max(2 * last // 3, min(untempered, last))
+    late = [value for line in lines for step, value in line if step >= start]
+    if len(late) < 4:
+        late = [value for line in lines for _, value in line[-8:]]
+    low, high = min(late), max(late)
+    margin = max(0.35 * (high - low), 0.5)
+    return low - margin, high + margin
+
+
+def _points(line: list[tuple[int, float]], last: int, low: float, high: float) -> str:
+    """Corners of a curve; those far outside are held near the plot, so that no number is huge."""
+    every = max(1, math.ceil(len(line) / MOST_POINTS))
+    kept = line[::every] + (line[-1:] if (len(line) - 1) % every else [])
+    return " ".join(
+        f"{1000 * step / last:.1f},{min(3000.0, max(-2000.0, 1000 * (high - value) / (high - low))):.1f}"
+        for step, value in kept
+    )

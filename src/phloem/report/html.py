@@ -1,0 +1,128 @@
+"""The report: one HTML file with everything in it."""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from phloem.inference.trust import Level
+from phloem.report import wording
+from phloem.report.charts import Histogram, histogram, training_charts
+from phloem.report.citation import PAPER, bibtex, phloem_version, read_provenance
+from phloem.report.clade_table import LEAST_PROBABILITY, branch_table, clade_table
+from phloem.report.cloud import cloud_data
+from phloem.report.contents import ReportContents
+from phloem.report.embedded import embedded_json
+from phloem.report.topology_browser import SHOWN, browser_data, interior_count
+from phloem.report.tree_svg import consensus_layout, draw_consensus
+from phloem.trees.branch_lengths import tree_lengths
+from phloem.trees.intervals import shortest_interval
+
+SIGNS: dict[Level, str] = {"good": "good", "usable": "usable", "do not trust": "bad"}  # names of signs and colours
+BRANCH_MODELS = {"split": "one parameter pair per split", "psp": "splits and primary subsplit pairs"}
+
+
+class Distribution(NamedTuple):
+    """A histogram with its mean and interval in words."""
+
+    picture: Histogram
+    mean: str
+    interval: str
+
+
+def render_report(contents: ReportContents) -> str:
+    """A whole page that needs nothing else: styles, scripts and data are in it. The same contents give the same text."""
+    layout = consensus_layout(contents.consensus)
+    has_lengths = bool(layout.distance.any())
+    release = phloem_version(contents.provenance)
+    cloud = cloud_data(contents, layout)
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            contents=contents,
+            credible_95=next((item.topologies for item in contents.credible if abs(item.share - 0.95) < 1e-9), None),
+            branch_model=BRANCH_MODELS.get(contents.branches, f"learnable features, {contents.branches}"),
+            signs=SIGNS,
+            phylogram=draw_consensus(contents.consensus, layout, with_lengths=True) if has_lengths else None,
+            cladogram=draw_consensus(contents.consensus, layout, with_lengths=False),
+            interior_branches=interior_count(contents.consensus),
+            where_drawn=_where_drawn(contents),
+            topologies_shown=min(SHOWN, len(contents.topologies)),
+            browser=embedded_json(browser_data(contents, layout)),
+            cloud=cloud,
+            cloud_json=embedded_json(cloud),
+            tree_length=_tree_length(contents),
+            branch_lengths=_branch_lengths(contents),
+            branches=branch_table(contents),
+            clades=clade_table(contents),
+            least_probability=LEAST_PROBABILITY,
+            charts=training_charts(contents.histories),
+            provenance=read_provenance(contents.provenance),
+            release=release,
+            paper=PAPER,
+            bibtex=bibtex(release),
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("phloem.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for name in ("count", "percent", "length", "decimal", "deviation", "brief", "short_name"):
+        environment.filters[name] = getattr(wording, name)
+    environment.globals["source"] = _source
+    return environment
+
+
+def _source(name: str) -> Markup:
+    """A style sheet or script of ours as it is."""
+    environment = _environment()
+    assert environment.loader is not None
+    return Markup(environment.loader.get_source(environment, name)[0])
+
+
+def _where_drawn(contents: ReportContents) -> str:
+    """What the left end of the drawing means."""
+    consensus = contents.consensus
+    if consensus.is_rooted:
+        return "The tree is rooted as it is drawn."
+    if consensus.tree.parent[0] == len(consensus.tree.parent) - 1:
+        return f"Drawn from the neighbour of {wording.short_name(consensus.taxa[0])}; the tree is unrooted."
+    return "The tree is unrooted; its left end is only where the drawing begins."
+
+
+def _tree_length(contents: ReportContents) -> Distribution | None:
+    lengths, weights = tree_lengths(contents.trees), contents.trees.weights
+    return _distribution(lengths, weights)
+
+
+def _branch_lengths(contents: ReportContents) -> Distribution | None:
+    """All branches of all trees together, on a logarithmic axis."""
+    trees = contents.trees
+    weights = np.repeat(trees.weights, trees.branch_lengths.shape[1])
+    return _distribution(trees.branch_lengths.ravel(), weights, log=True)
+
+
+def _distribution(values: Any, weights: Any, *, log: bool = False) -> Distribution | None:
+    use = np.isfinite(values) & (weights > 0) & (values > 0)
+    values, weights = values[use], weights[use]
+    if not len(values):
+        return None
+    mean = float(np.average(values, weights=weights))
+    low, high = shortest_interval(values, weights)
+    if log:
+        picture = histogram(
+            np.log10(values), weights, inside=tuple(np.log10([low, high])), mean=float(np.log10(mean)), log=True
+        )
+    else:
+        picture = histogram(values, weights, inside=(low, high), mean=mean)
+    return picture and Distribution(picture, wording.length(mean), wording.interval(low, high))

@@ -1,0 +1,25 @@
+"use strict";
+(function () {
+  const root = document.documentElement;
+  root.classList.add("scripted");
+  const remembered = { get() { try { return localStorage.getItem("phloem-theme"); } catch { return null; } },
+    set(value) { try { localStorage.setItem("phloem-theme", value); } catch { /* private windows may not remember */ } } };
+  const asked = matchMedia("(prefers-color-scheme: dark)");
+  const chosen = remembered.get();
+  if (chosen === "light" || chosen === "dark") root.dataset.theme = chosen;
+  const isDark = () => (root.dataset.theme || (asked.matches ? "dark" : "light")) === "dark";
+  function tell() {
+    const button = document.getElementById("theme");
+    if (button) button.setAttribute("aria-pressed", String(isDark()));
+    document.dispatchEvent(new Event("themechange"));
+  }
+  asked.addEventListener("change", tell);
+  document.addEventListener("DOMContentLoaded", function () {
+    document.getElementById("theme").addEventListener("click", function () {
+      root.dataset.theme = isDark() ? "light" : "dark";
+      remembered.set(root.dataset.theme);
+      tell();
+    });
+    tell();
+  });
+})();

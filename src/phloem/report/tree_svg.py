@@ -1,0 +1,189 @@
+"""The consensus as a picture: what the template draws, in pixels down and percents across, so that it fits any width."""
+
+import math
+from typing import NamedTuple
+
+from phloem.kernels.arrays import FloatArray
+from phloem.report.number_places import room_for_numbers
+from phloem.report.scales import nice_step
+from phloem.report.tree_layout import TreeLayout, children_of, lay_out
+from phloem.report.wording import brief, count, interval, length, percent, short_name, support_number, text_width
+from phloem.trees.summary_tree import SummaryTree
+
+ROWS = ((40, 22), (120, 18), (math.inf, 15))  # up to so many taxa, pixels a row
+TYPE = 13  # pixels, of names
+NARROW, WIDE = 210.0, 520.0  # pixels that the tree without its names has on a phone, and on other screens
+SUPPORT_CLASSES = ((0.95, "strong"), (0.8, "fair"), (0.5, "weak"), (0.0, "poor"))
+
+
+class Branch(NamedTuple):
+    """A horizontal line with what is known of it."""
+
+    node: int
+    parent: int
+    start: str
+    end: str
+    y: str
+    look: str  # a class of the style sheet
+    number: str  # the support, or nothing
+    room: str  # "always", "wide" where only wide drawings have room for the number, else nothing
+    words: str  # lines of a tooltip
+
+
+class Joint(NamedTuple):
+    """A vertical line from the first child of a node to the last."""
+
+    x: str
+    top: str
+    bottom: str
+
+
+class Tip(NamedTuple):
+    """A name at its leaf."""
+
+    x: str
+    y: str
+    label: str
+    name: str
+
+
+class ScaleBar(NamedTuple):
+    """A line of a known length."""
+
+    width: str
+    label: str
+
+
+class TreePicture(NamedTuple):
+    """A tree from left to right."""
+
+    height: int
+    label_room: int  # pixels at the right
+    row_height: int
+    branches: list[Branch]
+    joints: list[Joint]
+    tips: list[Tip]
+    scale: ScaleBar | None
+
+
+def draw_consensus(consensus: SummaryTree, layout: TreeLayout, *, with_lengths: bool) -> TreePicture:
+    """The tree with its lengths, or without any and with all leaves at the right."""
+    x = scaled(layout.distance) if with_lengths else layout.level
+    row_height = row_height_of(len(consensus.taxa))
+    numbers = _numbers(consensus)
+    # The best supported are the least news: where there is no room for all, the doubtful ones come first.
+    by_doubt = dict(sorted(numbers.items(), key=lambda item: (consensus.support[item[0]], item[0])))
+    always = room_for_numbers(by_doubt, x, layout.row, width=NARROW, row_height=row_height)
+    wide = room_for_numbers(by_doubt, x, layout.row, width=WIDE, row_height=row_height)
+    rooms = {node: "wide" for node in wide} | {node: "always" for node in wide & always}
+    parent: list[int] = consensus.tree.parent.tolist()
+    children = children_of(parent)
+    leaf_names = _names_below(consensus, children)
+    branches = [
+        Branch(
+            node,
+            above,
+            across(x[above]),
+            across(x[node]),
+            down(layout.row[node], row_height),
+            "tip" if not children[node] else support_class(float(consensus.support[node])),
+            numbers.get(node, ""),
+            rooms.get(node, ""),
+            _words(consensus, node, leaf_names[node]),
+        )
+        for node, above in sorted(enumerate(parent[:-1]), key=lambda item: (layout.row[item[0]], x[item[0]]))
+    ]
+    joints = [
+        Joint(across(x[node]), down(rows[0], row_height), down(rows[-1], row_height))
+        for node, below in enumerate(children)
+        if below
+        for rows in [sorted(layout.row[child] for child in below)]
+    ]
+    tips = [
+        Tip(
+            across(x[leaf]),
+            down(layout.row[leaf], row_height),
+            short_name(consensus.taxa[leaf]),
+            consensus.taxa[leaf],
+        )
+        for leaf in layout.leaves
+    ]
+    return TreePicture(
+        height=len(tips) * row_height,
+        label_room=label_room([tip.label for tip in tips]),
+        row_height=row_height,
+        branches=branches,
+        joints=joints,
+        tips=tips,
+        scale=_scale_bar(float(layout.distance.max())) if with_lengths else None,
+    )
+
+
+def consensus_layout(consensus: SummaryTree) -> TreeLayout:
+    """The places of the consensus, whose order of leaves all other drawings share."""
+    return lay_out(consensus.tree, consensus.length)
+
+
+def row_height_of(taxa: int) -> int:
+    """Pixels a row: fewer for many taxa, never too few for a name."""
+    return next(height for most, height in ROWS if taxa <= most)
+
+
+def label_room(labels: list[str]) -> int:
+    """Pixels that the longest of some names needs."""
+    return math.ceil(max(map(text_width, labels)) * TYPE) + 12
+
+
+def support_class(support: float) -> str:
+    """What a support is called in the style sheet."""
+    if not math.isfinite(support):
+        return "unknown"
+    return next(name for least, name in SUPPORT_CLASSES if support >= least)
+
+
+def scaled(distance: FloatArray) -> FloatArray:
+    """Distances as shares of the largest; all 0 if no length is known."""
+    largest = float(distance.max())
+    return distance / largest if largest > 0 else distance * 0
+
+
+def across(share: float) -> str:
+    """`12.5%`."""
+    return f"{100 * share:.2f}".rstrip("0").rstrip(".") + "%"
+
+
+def down(row: float, row_height: int) -> str:
+    """Pixels from the top to the middle of a row."""
+    return f"{(row + 0.5) * row_height:.1f}".removesuffix(".0")
+
+
+def _numbers(consensus: SummaryTree) -> dict[int, str]:
+    interior = range(consensus.tree.leaf_count, len(consensus.tree.parent) - 1)
+    return {node: support_number(float(consensus.support[node])) for node in interior}
+
+
+def _names_below(consensus: SummaryTree, children: list[list[int]]) -> list[list[str]]:
+    """The taxa at or below each node; O(n) names a node, which is quick for what can be looked at."""
+    names: list[list[str]] = [[name] for name in consensus.taxa]
+    for below in children[consensus.tree.leaf_count :]:
+        names.append([name for child in below for name in names[child]])
+    return names
+
+
+def _words(consensus: SummaryTree, node: int, names: list[str]) -> str:
+    known = math.isfinite(consensus.length[node])
+    around = interval(float(consensus.lower[node]), float(consensus.upper[node]))
+    lines = [
+        names[0] if len(names) == 1 else f"{count(len(names), 'taxon', 'taxa')}: {brief(names)}",
+        f"Support {percent(float(consensus.support[node]))}" if len(names) > 1 else "",
+        f"Mean length {length(float(consensus.length[node]))}" if known else "Length not known",
+        f"95 % interval {around}" if known else "",
+    ]
+    return "\n".join(filter(None, lines))
+
+
+def _scale_bar(largest: float) -> ScaleBar | None:
+    if not largest > 0:
+        return None
+    step = nice_step(largest / 5)
+    return ScaleBar(across(step / largest), f"{step:g}")

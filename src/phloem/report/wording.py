@@ -1,0 +1,82 @@
+"""Numbers and lists of names as a report writes them."""
+
+import math
+import unicodedata
+from collections.abc import Sequence
+
+UNKNOWN = "–"
+MINUS = "\N{MINUS SIGN}"
+NO_BREAK = "\N{NARROW NO-BREAK SPACE}"
+LONGEST_NAME = 34  # characters of a name beside a tree
+
+
+def count(number: int, noun: str = "", plural: str = "") -> str:
+    """`1 run`, `2 runs`, `12,000 steps`; without a noun the number alone."""
+    if not noun:
+        return f"{number:,}"
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def percent(share: float) -> str:
+    """`97.3 %`, or `<0.1 %` where rounding would say nothing."""
+    if not math.isfinite(share):
+        return UNKNOWN
+    if 0 < share < 0.0005:
+        return f"<0.1{NO_BREAK}%"
+    if 0.9995 <= share < 1:
+        return f">99.9{NO_BREAK}%"
+    return f"{100 * share:.1f}".removesuffix(".0") + f"{NO_BREAK}%"
+
+
+def support_number(share: float) -> str:
+    """A support on a branch: whole percents, 100 for those alone that are as good as certain."""
+    if not math.isfinite(share):
+        return "?"
+    if share >= 0.9995:
+        return "100"
+    return "<1" if 0 < share < 0.005 else str(min(99, round(100 * share)))
+
+
+def length(value: float) -> str:
+    """A branch length: four decimals, or two digits of a very small one."""
+    if not math.isfinite(value):
+        return UNKNOWN
+    return f"{value:.4f}" if value == 0 or value >= 0.001 else f"{value:.1e}".replace("-", MINUS)
+
+
+def interval(lower: float, upper: float) -> str:
+    """`0.0123 to 0.0456`."""
+    return f"{length(lower)} to {length(upper)}" if math.isfinite(lower) and math.isfinite(upper) else UNKNOWN
+
+
+def decimal(value: float, places: int = 2) -> str:
+    """`−7,108.42`."""
+    if not math.isfinite(value):
+        return UNKNOWN
+    return f"{value:,.{places}f}".replace("-", MINUS)
+
+
+def deviation(value: float | None) -> str:
+    """A standard deviation with two digits, or nothing."""
+    if value is None or not math.isfinite(value):
+        return ""
+    return f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
+
+
+def brief(names: Sequence[str], shown: int = 3) -> str:
+    """`a, b, c and 4 more`."""
+    named = ", ".join(short_name(name) for name in names[:shown])
+    return named if len(names) <= shown else f"{named} and {len(names) - shown:,} more"
+
+
+def short_name(name: str, longest: int = LONGEST_NAME) -> str:
+    """A name with its middle left out if it is too long: names often differ at their ends."""
+    if len(name) <= longest:
+        return name
+    tail = (longest - 1) // 3
+    return f"{name[: longest - 1 - tail]}…{name[-tail:]}"
+
+
+def text_width(text: str) -> float:
+    """About how wide a text is in ems of a sans-serif type: enough room for most, too much for some."""
+    return sum(1.0 if unicodedata.east_asian_width(sign) in "WF" else 0.62 for sign in text)
