@@ -62,6 +62,12 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
+def write_text(path: Path, content: str) -> None:
+    """Write a text file, whole or not at all."""
+    with atomic_write(path) as stream:
+        stream.write(content.encode())
+
+
 def _keep_name(directory: Path) -> None:
     """Have a new name survive a loss of power, where directories can be told so."""
     with suppress(OSError):

@@ -10,9 +10,9 @@ from inference.test_training import example
 from phloem.config import EvaluationConfig
 from phloem.errors import FileProblem
 from phloem.inference import evaluation
+from phloem.inference.draws import DrawCollector
 from phloem.inference.evaluation import draw_log_weights, evaluate
 from phloem.inference.parameters import read_parameters, write_parameters
-from phloem.inference.tally import TopologyTally
 from phloem.random_streams import RandomStream
 
 STREAM = RandomStream(3, "evaluation")
@@ -25,7 +25,7 @@ def log_mean(values: np.ndarray) -> float:
 def test_three_estimates_a_repeat_from_the_same_draws(monkeypatch):
     """By hand: 3 repeats of 7 draws, in groups of 2 that leave one out."""
     rows = np.random.default_rng(1).normal(scale=3, size=(3, 7))
-    monkeypatch.setattr(evaluation, "draw_log_weights", lambda *_, stream, tally: rows[stream.step])
+    monkeypatch.setattr(evaluation, "draw_log_weights", lambda *_, stream, keep: rows[stream.step])
     model, target = example("split")
     found = evaluate(model, target, EvaluationConfig(samples=7, repeats=3), particles=2, stream=STREAM)
     elbos = [row.mean() for row in rows]
@@ -96,17 +96,19 @@ def test_files_that_hold_other_things_are_refused(tmp_path):
 
 def test_many_draws_are_made_a_few_at_a_time(monkeypatch):
     model, target = example("edge")
-    together, one_by_one = TopologyTally(), TopologyTally()
-    whole = draw_log_weights(model, target, 23, stream=STREAM.at(2, 5), tally=together)
+    together, one_by_one = DrawCollector(), DrawCollector()
+    whole = draw_log_weights(model, target, 23, stream=STREAM.at(2, 5), keep=together)
     monkeypatch.setattr(evaluation, "CHUNK_NODES", 40)  # four trees of ten nodes
     sizes = []
     draw = evaluation.draw_particles
     monkeypatch.setattr(
         evaluation, "draw_particles", lambda *parts, **options: sizes.append(parts[2]) or draw(*parts, **options)
     )
-    parts = draw_log_weights(model, target, 23, stream=STREAM.at(2, 5), tally=one_by_one)
+    parts = draw_log_weights(model, target, 23, stream=STREAM.at(2, 5), keep=one_by_one)
     np.testing.assert_allclose(parts, whole, rtol=1e-12)
     assert sizes == [4, 4, 4, 4, 4, 3]
-    found, expected = (tally.sample(model.network.support.taxa) for tally in (one_by_one, together))
+    found, expected = (kept.draws(model.network.support.taxa) for kept in (one_by_one, together))
     np.testing.assert_array_equal(found.topologies.parent, expected.topologies.parent)
-    np.testing.assert_allclose(found.weights, expected.weights)
+    np.testing.assert_array_equal(found.group, expected.group)
+    np.testing.assert_allclose(found.branch_lengths, expected.branch_lengths, rtol=1e-6)
+    np.testing.assert_allclose(found.log_weights, whole, rtol=1e-12)

@@ -10,6 +10,7 @@ import typer
 
 from phloem.cli.options import ALIGNMENT_HELP, TREES_HELP
 from phloem.cli.settings import Settings, with_settings
+from phloem.cli.tables import terminal_width
 from phloem.errors import BadArgument, StoppedByUser
 
 if TYPE_CHECKING:
@@ -121,18 +122,19 @@ def how_to_go_on(stop: "Interrupted", alignment: str | None) -> str:
 
 def print_posterior(posterior: "Posterior") -> None:
     """The result for people, where the files are, and what to do next."""
-    from rich.console import Console
-
-    width = max(40, Console().width) if sys.stdout.isatty() else 80
     directory = posterior.directory
-    print("\n".join(posterior.describe(width)))
+    print("\n".join(posterior.describe(terminal_width())))
     print(f"""
 files in {directory}:
-  topologies.csv, clades.csv  topologies and clades with their probabilities
-  summary.json, history.csv   these numbers, and how training went
-  config.toml                 every setting, for --config
+  report.html                   all of this to look at, in a browser
+  consensus.nex                 consensus trees with supports and lengths, for FigTree
+  posterior.nex, posterior.log  1,000 posterior trees, and their trace, for Tracer and others
+  topologies.csv, clades.csv    topologies and clades with their probabilities
+  summary.json, history.csv     these numbers, and how training went
+  config.toml                   every setting, for --config
 
 next:
+  phloem report {directory} --outgroup NAME  the trees hung up where you want them
   phloem.load_posterior({str(directory)!r})  in Python: the trained model, to draw from""")
     if not posterior.runs:
         print("  phloem infer … --runs 2 --out ANOTHER  does a second run find the same?")

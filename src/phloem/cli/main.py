@@ -9,7 +9,20 @@ from typing import Annotated
 
 import typer
 
-from phloem.cli import bootstrap, config, embed, infer, info, likelihood, recover, sbn, support
+from phloem.cli import (
+    bootstrap,
+    config,
+    embed,
+    evaluate,
+    infer,
+    info,
+    likelihood,
+    recover,
+    report,
+    sample,
+    sbn,
+    support,
+)
 from phloem.errors import PhloemError, StoppedByUser
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -25,6 +38,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(epilog=infer.EXAMPLES)(infer.infer)
+app.command(epilog=report.EXAMPLES)(report.report)
+app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command(epilog=sample.EXAMPLES)(sample.sample)
 app.command(epilog=likelihood.EXAMPLES)(likelihood.likelihood)
 app.command(epilog=bootstrap.EXAMPLES)(bootstrap.bootstrap)
 app.command(epilog=support.EXAMPLES)(support.support)

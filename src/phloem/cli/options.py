@@ -5,6 +5,8 @@ from phloem.errors import BadArgument, ConfigError
 ALIGNMENT_HELP = "FASTA, PHYLIP, NEXUS, Stockholm or Clustal, plain or .gz, or an example: primates."
 TREES_HELP = "Newick or NEXUS files, plain or .gz, a directory of them, or a bundled example: primates."
 BURNIN_HELP = "Trees to drop from the start of each file: a count, or a fraction such as 0.25."
+RUN_HELP = "The directory of a run of `phloem infer`."
+THREADS_HELP = "Cores to use."
 CREDIBLE_HELP = "Keep each replicate's most frequent topologies up to this share; 1 keeps all."
 
 
@@ -22,3 +24,11 @@ def parse_numbers(option: str, text: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.replace(",", " ").split())
     except ValueError:
         raise ConfigError(f"{option} {text}: give numbers, separated by commas.") from None
+
+
+def parse_counts(option: str, text: str) -> tuple[int, ...]:
+    """Whole numbers from 1 on, with commas between them."""
+    numbers = parse_numbers(option, text)
+    if not all(number >= 1 and number == int(number) for number in numbers):
+        raise BadArgument(f"{option} {text}: give whole numbers from 1 on, separated by commas.")
+    return tuple(map(int, numbers))

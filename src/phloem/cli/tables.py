@@ -1,5 +1,6 @@
 """How tables look on a terminal."""
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,3 +23,10 @@ def plain_console() -> "Console":
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=True, markup=False)
+
+
+def terminal_width() -> int:
+    """Columns of the terminal, at least 40; 80 where the output goes elsewhere."""
+    from rich.console import Console
+
+    return max(40, Console().width) if sys.stdout.isatty() else 80

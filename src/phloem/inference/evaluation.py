@@ -7,9 +7,9 @@ import numpy as np
 import torch
 
 from phloem.config import EvaluationConfig
+from phloem.inference.draws import DrawCollector
 from phloem.inference.estimators import lower_bound
 from phloem.inference.particles import check_same_taxa, draw_particles
-from phloem.inference.tally import TopologyTally
 from phloem.kernels.arrays import FloatArray
 from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
@@ -34,11 +34,11 @@ class Evaluation(NamedTuple):
 
 
 def draw_log_weights(
-    model: JointModel, target: TreePosterior, count: int, *, stream: RandomStream, tally: TopologyTally | None = None
+    model: JointModel, target: TreePosterior, count: int, *, stream: RandomStream, keep: DrawCollector | None = None
 ) -> FloatArray:
     """Log weights of independent draws, (count,), each with the random numbers of its own particle.
 
-    A `tally` is told which topologies they have.
+    keep: where the draws themselves go, if they are wanted.
     """
     chunk = max(1, CHUNK_NODES // (2 * len(model.network.support.taxa) - 2))
     log_weights = np.empty(count)
@@ -47,8 +47,8 @@ def draw_log_weights(
             drawn = min(chunk, count - first)
             particles = draw_particles(model, target, drawn, stream=stream.at(stream.step, stream.particle + first))
             log_weights[first : first + drawn] = particles.log_weights()
-            if tally is not None:
-                tally.add(particles.topologies, log_weights[first : first + drawn])
+            if keep is not None:
+                keep.add(particles)
     return log_weights
 
 
@@ -59,26 +59,48 @@ def evaluate(
     *,
     particles: int,
     stream: RandomStream,
-    tally: TopologyTally | None = None,
+    keep: DrawCollector | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Each repeat draws `samples` trees and makes all three estimates of them: of each, of `particles`, of all.
 
-    A `tally` is told which topologies they have.
+    keep: where the draws themselves go, if they are wanted.
     """
+    return estimate(draw_repeats(model, target, config, stream=stream, keep=keep, progress=progress), particles)
+
+
+def draw_repeats(
+    model: JointModel,
+    target: TreePosterior,
+    config: EvaluationConfig,
+    *,
+    stream: RandomStream,
+    keep: DrawCollector | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> FloatArray:
+    """Log weights, (repeats, samples); `progress` is told how many repeats are done."""
     check_same_taxa(model, target)
     rows = np.empty((config.repeats, config.samples))
     for repeat in range(config.repeats):
-        rows[repeat] = draw_log_weights(model, target, config.samples, stream=stream.at(repeat), tally=tally)
+        rows[repeat] = draw_log_weights(model, target, config.samples, stream=stream.at(repeat), keep=keep)
         if progress:
             progress(repeat + 1)
-    particles = min(particles, config.samples)
-    groups = rows[:, : config.samples // particles * particles].reshape(config.repeats, -1, particles)
+    return rows
+
+
+def estimate(rows: FloatArray, particles: int) -> Evaluation:
+    """Bounds and the marginal likelihood from the log weights of some repeats, (repeats, samples)."""
     return Evaluation(
-        elbo=_over_repeats(rows.mean(axis=1)),
-        lower_bound=_over_repeats(lower_bound(groups).mean(axis=1)),
-        log_marginal_likelihood=_over_repeats(lower_bound(rows)),
+        multi_sample_bound(rows, 1), multi_sample_bound(rows, particles), _over_repeats(lower_bound(rows))
     )
+
+
+def multi_sample_bound(rows: FloatArray, particles: int) -> Estimated:
+    """The bound of so many draws at a time, or of all where there are fewer; what is left over does not count."""
+    repeats, samples = rows.shape
+    particles = min(particles, samples)
+    groups = rows[:, : samples // particles * particles].reshape(repeats, -1, particles)
+    return _over_repeats(lower_bound(groups).mean(axis=1))
 
 
 def _over_repeats(values: FloatArray) -> Estimated:

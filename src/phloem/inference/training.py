@@ -12,6 +12,7 @@ import torch
 from phloem.config import EvaluationConfig, TrainingConfig
 from phloem.errors import BadArgument, TrainingFailed
 from phloem.inference.adam import Adam
+from phloem.inference.draws import DrawCollector
 from phloem.inference.estimators import ESTIMATORS, doubly_reparameterized
 from phloem.inference.evaluation import draw_log_weights
 from phloem.inference.history import History
@@ -19,7 +20,6 @@ from phloem.inference.history import Report as Report
 from phloem.inference.particles import check_same_taxa, draw_particles
 from phloem.inference.schedules import settings_at
 from phloem.inference.stopping import is_done
-from phloem.inference.tally import TopologyTally
 from phloem.interrupts import held
 from phloem.kernels.arrays import AnyArray
 from phloem.random_streams import RandomStream
@@ -162,10 +162,10 @@ def train(
 def _look(training: Training, evaluation: EvaluationConfig, history: History, start: float) -> Report:
     """Draw from the model without training it."""
     step = training.steps_done
-    tally = TopologyTally()
+    drawn = DrawCollector()
     stream = RandomStream(training.seed, "report", step)
     log_weights = draw_log_weights(
-        training.model, training.target, evaluation.report_samples, stream=stream, tally=tally
+        training.model, training.target, evaluation.report_samples, stream=stream, keep=drawn
     )
     return Report(
         step=step,
@@ -173,6 +173,6 @@ def _look(training: Training, evaluation: EvaluationConfig, history: History, st
         inverse_temperature=settings_at(step, training.config).inverse_temperature,
         lower_bound=float(np.mean(history.bounds)) if history.bounds else math.nan,
         elbo=float(log_weights.mean()),
-        topologies=len(tally),
+        topologies=drawn.topology_count,
         skipped=training.skipped,
     )

@@ -1,9 +1,22 @@
-"""Can the numbers be trusted? Verdicts in plain words."""
+"""Can the numbers be trusted? Verdicts in plain words, from what the draws and the runs show."""
 
 from typing import Literal, NamedTuple
 
+from phloem.inference.agreement import Agreement
+from phloem.inference.diagnostics import effective_sample_size, pareto_shape
+from phloem.kernels.arrays import FloatArray
+
 Level = Literal["good", "usable", "do not trust"]
 LEVELS: tuple[Level, ...] = ("good", "usable", "do not trust")
+
+# Up to where a diagnostic is good, and up to where it is usable. Users of MCMC know 200 and 100 effective draws and
+# deviations of 0.01 and 0.05; the tail's shape is that of Vehtari et al. (2024).
+ENOUGH_DRAWS = (200.0, 100.0)
+TAIL_SHAPE = (0.5, 0.7)
+AVERAGE_DEVIATION = (0.01, 0.05)
+LARGEST_DEVIATION = (0.05, 0.1)
+LIKELIHOOD_DIFFERENCE = (0.2, 1.0)  # nats; smaller ones do not matter, whatever their errors
+ERRORS = 3.0  # a difference of so many errors is none
 
 
 class Finding(NamedTuple):
@@ -21,3 +34,98 @@ class Trust(NamedTuple):
     level: Level
     findings: tuple[Finding, ...]
     advice: str  # what to do about it; a sentence
+
+
+def judge(
+    log_weights: FloatArray, agreement: Agreement | None, *, steps_done: int, steps: int, finished: bool
+) -> Trust:
+    """The verdict on the draws of one run, or of several together with their agreement."""
+    weights = [_effective_draws(log_weights), _tail(log_weights)]
+    runs = [] if agreement is None else [_likelihoods(agreement), *_splits(agreement)]
+    training = [] if finished else [_unfinished(steps_done, steps)]
+    findings = (*weights, *runs, *training)
+    return Trust(_worst(findings), findings, _advice(_worst(weights), _worst(runs), finished, agreement is None))
+
+
+def _effective_draws(log_weights: FloatArray) -> Finding:
+    size = effective_sample_size(log_weights)
+    return Finding(
+        "Effective sample size",
+        f"{size:,.0f} of {len(log_weights):,}",
+        _level(-size, tuple(-limit for limit in ENOUGH_DRAWS)),
+        "How many independent trees of the posterior itself the weighted draws are worth. "
+        "Probabilities and means are as uncertain as those from so many trees.",
+    )
+
+
+def _tail(log_weights: FloatArray) -> Finding:
+    shape = pareto_shape(log_weights)
+    return Finding(
+        "Pareto k̂",
+        "not known" if shape is None else f"{shape:.2f}",
+        "usable" if shape is None else _level(shape, TAIL_SHAPE),
+        "How heavy the tail of the importance weights is. Below 0.5 the errors stated here are reliable; up to 0.7 "
+        "the estimates are, but their errors may be larger; above 0.7 a few draws decide and the rest may be missing."
+        + (" There were too few draws to tell." if shape is None else ""),
+    )
+
+
+def _likelihoods(agreement: Agreement) -> Finding:
+    difference, error = agreement.difference
+    return Finding(
+        "Marginal likelihoods of the runs",
+        f"{difference:.2f} ± {error:.2f} apart",
+        "good" if difference <= ERRORS * error else _level(difference, LIKELIHOOD_DIFFERENCE),
+        "Every run estimates the same number. A run that falls behind has missed part of the posterior; in the "
+        "combined posterior it counts accordingly less.",
+    )
+
+
+def _splits(agreement: Agreement) -> list[Finding]:
+    splits = agreement.splits
+    return [
+        Finding(
+            "Average standard deviation of split frequencies",
+            f"{splits.average:.4f}",
+            _level(splits.average, AVERAGE_DEVIATION),
+            "Between the runs, over clades with a probability of at least 0.1 in one of them, as MrBayes reports it.",
+        ),
+        Finding(
+            "Largest standard deviation of split frequencies",
+            f"{splits.largest:.4f}",
+            _level(splits.largest, LARGEST_DEVIATION),
+            "The clade that the runs agree on least.",
+        ),
+    ]
+
+
+def _unfinished(steps_done: int, steps: int) -> Finding:
+    return Finding(
+        "Training",
+        f"step {steps_done:,} of {steps:,}",
+        "usable",
+        "Training has not ended: this is the posterior as far as it has come.",
+    )
+
+
+def _advice(weights: Level, runs: Level, finished: bool, is_single: bool) -> str:
+    if not finished:
+        return "Let training end: phloem infer --resume goes on with it."
+    if runs == "do not trust":
+        return "The runs disagree: make more runs (--runs 4), or train longer (--steps); more bootstrap trees may help."
+    if weights == "do not trust":
+        return "Train longer (--steps), or use a more flexible model of branch lengths (--branches edge)."
+    if "usable" in (weights, runs):
+        return "Good enough for a first reading. For publication train longer (--steps) or draw more (--repeats)."
+    if is_single:
+        return "Nothing to worry about; a second run (--runs 2) would show whether a mode was missed."
+    return "Nothing to worry about."
+
+
+def _level(value: float, limits: tuple[float, ...]) -> Level:
+    good, usable = limits
+    return "good" if value <= good else "usable" if value <= usable else "do not trust"
+
+
+def _worst(findings: "list[Finding] | tuple[Finding, ...]") -> Level:
+    return max((finding.level for finding in findings), key=LEVELS.index, default="good")

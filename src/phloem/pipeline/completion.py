@@ -7,8 +7,8 @@ from typing import NamedTuple
 from phloem.config import read_config
 from phloem.display.news import Event, News, Notice
 from phloem.inference.checkpoints import Checkpoint
+from phloem.inference.draws import DrawCollector
 from phloem.inference.evaluation import evaluate
-from phloem.inference.tally import TopologyTally
 from phloem.inference.training import Report, StepInfo, Training, train
 from phloem.interrupts import held
 from phloem.pipeline.events import TrainingEvents
@@ -76,7 +76,7 @@ def complete_run(
             raise
         if training.steps_done > saver.saved_step:
             saver.save_patiently()
-        tally = TopologyTally()
+        drawn = DrawCollector()
         repeats = config.evaluation.repeats
         progress(News(number, "evaluation", 0.0, training.steps_done))
         evaluation = evaluate(
@@ -85,8 +85,9 @@ def complete_run(
             config.evaluation,
             particles=config.training.particles,
             stream=RandomStream(config.seed, "evaluation"),
-            tally=tally,
+            keep=drawn,
             progress=lambda repeat: progress(News(number, "evaluation", repeat / repeats, training.steps_done)),
         )
-    write_results(run, Results(config, training, saver.history, evaluation, tally))
+    draws = drawn.draws(checkpoint.support.taxa)
+    write_results(run, Results(config, training, saver.history, True, config.evaluation, evaluation, draws))
     progress(News(number, "done", 1.0, training.steps_done))

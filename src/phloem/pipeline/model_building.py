@@ -5,8 +5,10 @@ from contextlib import contextmanager
 
 import torch
 
-from phloem.config import InferConfig
+from phloem.config import InferConfig, read_config
 from phloem.data.patterns import SitePatterns
+from phloem.inference.checkpoints import Checkpoint
+from phloem.inference.training import Training
 from phloem.pipeline.likelihood import build_model as build_substitution_model
 from phloem.random_streams import RandomStream
 from phloem.target.likelihood import TreeLikelihood
@@ -30,6 +32,14 @@ def build_model(support: SubsplitSupport, config: InferConfig) -> JointModel:
         torch.manual_seed(int(RandomStream(config.seed, "weights").key()[0]))
         branches = build_branch_model(config.branches, support, depth=config.depth, width=config.width)
     return JointModel(SubsplitNetwork(support), branches)
+
+
+def restore_training(checkpoint: Checkpoint, target: TreePosterior) -> Training:
+    """The training that a checkpoint is of, with the model as it was."""
+    config = read_config(checkpoint.config, "checkpoint")
+    training = Training(build_model(checkpoint.support, config), target, config.training, seed=config.seed)
+    training.restore(checkpoint.training)
+    return training
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import json
 import shutil
 import tempfile
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,18 +15,25 @@ from phloem.data.alignment import Alignment
 from phloem.errors import FileProblem, PhloemError
 from phloem.files import cannot_write, read_bytes
 from phloem.inference.checkpoints import Checkpoint
+from phloem.inference.draws import Draws, join
+from phloem.inference.draws_file import read_draws
 from phloem.inference.evaluation import Estimated, Evaluation
 from phloem.inference.history import Report
 from phloem.inference.parameters import read_parameters
+from phloem.inference.trust import Trust
 from phloem.pipeline.history_file import read_history
-from phloem.pipeline.model_building import build_model, build_target
-from phloem.pipeline.run_directory import CONFIG, LOCK, RunDirectory
+from phloem.pipeline.model_building import build_model, build_target, restore_training
+from phloem.pipeline.results import read_trust
+from phloem.pipeline.run_directory import CONFIG, DRAWS, LOCK, RunDirectory
 from phloem.pipeline.saved_runs import alignment_of
 from phloem.pipeline.tables import read_clades, read_topologies
 from phloem.report.text import describe_posterior
 from phloem.target.posterior import TreePosterior
+from phloem.trees.branch_lengths import SplitLengths, split_lengths
+from phloem.trees.grouped import GroupedTrees
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import SplitFrequencies
+from phloem.trees.summary_tree import SummaryTree
 from phloem.variational.joint import JointModel
 
 
@@ -44,10 +52,38 @@ class Posterior:
     clades: SplitFrequencies  # every split that was seen, with its probability
     runs: "tuple[Posterior, ...]"
     home: "TemporaryHome | None" = None  # of the directory, if it goes when this does
+    kept: Draws | None = None  # of a run that is not finished and has no file of them
 
     @property
     def taxa(self) -> tuple[str, ...]:
         return self.topologies.taxa
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether training has ended; otherwise this is what the last checkpoint has."""
+        return bool(self.summary["finished"])
+
+    @property
+    def trust(self) -> Trust:
+        """How far the numbers can be trusted, and why."""
+        return read_trust(self.summary)
+
+    @cached_property
+    def draws(self) -> Draws:
+        """The trees that the numbers are from, of all runs, with the logarithms that their weights are made of."""
+        if self.kept is not None:
+            return self.kept
+        return join([run.draws for run in self.runs]) if self.runs else read_draws(self.directory / DRAWS)
+
+    @cached_property
+    def trees(self) -> GroupedTrees:
+        """The draws with their weights: a sample of the posterior."""
+        return self.draws.weighted()
+
+    @cached_property
+    def branch_lengths(self) -> SplitLengths:
+        """Every branch that was seen, with the mean of its length and the interval that holds 95 %."""
+        return split_lengths(self.trees)
 
     @property
     def log_marginal_likelihood(self) -> Estimated:
@@ -74,6 +110,11 @@ class Posterior:
         """The reports of the training."""
         return read_history(self.best_run.directory / "history.csv")
 
+    @property
+    def source(self) -> str:
+        """The alignment as the user named it."""
+        return self._checkpoint.source
+
     @cached_property
     def alignment(self) -> Alignment:
         """The alignment, from the checkpoint."""
@@ -88,6 +129,8 @@ class Posterior:
     def model(self) -> JointModel:
         """Q(τ, q), trained."""
         best = self.best_run
+        if not best.is_finished:
+            return restore_training(self._checkpoint, self.target).model
         model = build_model(self._checkpoint.support, best.config)
         read_parameters(model, best.directory / "parameters.safetensors")
         return model
@@ -102,6 +145,27 @@ class Posterior:
         except (OSError, shutil.Error) as problem:
             raise cannot_write(path, problem) from None
         return load_posterior(path)
+
+    def sample(self, count: int = 1000, *, seed: int = 1, weighted: bool = False) -> TreeSample:
+        """Posterior trees with branch lengths, all alike or each with its weight."""
+        from phloem.pipeline.sampling import sample_posterior  # which knows posteriors itself
+
+        return sample_posterior(self, count, seed=seed, weighted=weighted).trees
+
+    def summary_trees(
+        self, *, threshold: float = 0.5, outgroup: Sequence[str] = (), midpoint: bool = False
+    ) -> dict[str, SummaryTree]:
+        """The majority-rule, the extended and the most credible tree, by name, with supports and branch lengths.
+
+        outgroup, midpoint: where to hang them for display.
+        """
+        from phloem.pipeline.exports import TreeDisplay, summary_trees
+
+        return summary_trees(self, TreeDisplay(threshold, outgroup, midpoint))
+
+    def consensus(self, threshold: float = 0.5, *, outgroup: Sequence[str] = (), midpoint: bool = False) -> SummaryTree:
+        """The tree of all clades that are more probable than the threshold."""
+        return self.summary_trees(threshold=threshold, outgroup=outgroup, midpoint=midpoint)["majority_rule"]
 
     def describe(self, width: int = 80) -> list[str]:
         """Lines for a terminal: the evidence, the best topologies, clade supports on a tree."""
@@ -165,7 +229,7 @@ def load_from(directory: Path, home: TemporaryHome | None) -> Posterior:
         taxa = tuple(summary["names"])
         for name in Evaluation._fields:
             Estimated(**summary[name])
-        summary["evaluation"]["repeats"], summary["distinct_topologies"]
+        summary["evaluation"]["repeats"], summary["distinct_topologies"], summary["finished"], read_trust(summary)
     except (ValueError, KeyError, TypeError):
         raise FileProblem(f"{path}: is damaged, or no summary of this version. Make it again with --resume.") from None
     config_path = run.path / CONFIG

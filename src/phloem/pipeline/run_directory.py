@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 
 from phloem.config import HEADING
 from phloem.errors import BadArgument, FileProblem
-from phloem.files import atomic_write, cannot_write, check_can_write, remove_leftovers
+from phloem.files import cannot_write, check_can_write, remove_leftovers, write_text
 from phloem.inference.checkpoints import FILE_NAME as CHECKPOINT_NAME
 from phloem.inference.checkpoints import CheckpointFolder
 from phloem.pipeline.provenance_file import read_provenance
@@ -23,6 +23,7 @@ BOOTSTRAP = "bootstrap"
 TENSORBOARD = "tensorboard"
 RUN_NAME = re.compile(r"run-([1-9]\d{0,2})")
 PROVENANCE = "provenance.json"
+DRAWS = "draws.safetensors"
 RESULTS = (
     PROVENANCE,
     "support.npz",
@@ -31,8 +32,10 @@ RESULTS = (
     "topologies.csv",
     "clades.csv",
     "summary.json",
+    DRAWS,
 )
-OWN_FILES = re.compile("|".join(map(re.escape, (CONFIG, *RESULTS))))
+EXPORTS = ("posterior.nex", "posterior.log", "consensus.nex", "report.html")  # made of the results, for other programs
+OWN_FILES = re.compile("|".join(map(re.escape, (CONFIG, *RESULTS, *EXPORTS))))
 
 
 class RunDirectory:
@@ -81,7 +84,7 @@ class RunDirectory:
                 (child.path / LOCK).unlink(missing_ok=True)
                 with suppress(OSError):  # somebody else's files are in it
                     child.path.rmdir()
-            for name in (CONFIG, *RESULTS):
+            for name in (CONFIG, *RESULTS, *EXPORTS):
                 (self.path / name).unlink(missing_ok=True)
             self.checkpoints.clear()
             for path in self.tensorboard.glob("events.out.tfevents.*"):
@@ -98,8 +101,7 @@ class RunDirectory:
 
     def write(self, name: str, content: str) -> None:
         """Write a text file, whole or not at all."""
-        with atomic_write(self.path / name) as stream:
-            stream.write(content.encode())
+        write_text(self.path / name, content)
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         """Write a JSON file for people and programs."""

@@ -9,6 +9,8 @@ import numpy as np
 
 from phloem.errors import FileProblem, PhloemError
 from phloem.files import read_bytes
+from phloem.kernels.arrays import BoolArray
+from phloem.trees.branch_lengths import SplitLengths
 from phloem.trees.reading import parse_newick
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import SplitFrequencies
@@ -16,7 +18,7 @@ from phloem.trees.writing import format_newick
 
 MOST_TOPOLOGIES = 10_000  # rows; the cumulative probability says what is left
 TOPOLOGY_COLUMNS = ("rank", "probability", "cumulative", "newick")
-CLADE_COLUMNS = ("probability", "taxa", "members")
+CLADE_COLUMNS = ("probability", "taxa", "members", "mean_length", "deviation", "median", "lower", "upper")
 INSIDE, OUTSIDE = "*", "."
 
 
@@ -38,18 +40,30 @@ def read_topologies(path: Path, taxa: tuple[str, ...]) -> TreeSample:
         raise _damaged(path) from None
 
 
-def format_clades(splits: SplitFrequencies) -> str:
-    """Every split with its probability: how many taxa are on the side without the first, and which, as stars."""
+def format_clades(splits: SplitLengths) -> str:
+    """Every split with its probability and the length of its branch, the single taxa after the others.
+
+    Members are on the side without the first taxon, as stars.
+    """
+    count = len(splits.taxa)
+    columns = (splits.mean, splits.deviation, splits.median, splits.lower, splits.upper)
+    statistics = np.stack(columns, axis=1).tolist()
+    order = [*range(count, len(splits.members)), *range(count)]
     rows = (
-        (frequency, int(members.sum()), "".join(INSIDE if member else OUTSIDE for member in members))
-        for frequency, members in zip(splits.frequencies.tolist(), splits.members, strict=True)
+        (splits.frequency[row], int(splits.members[row].sum()), stars(splits.members[row]), *statistics[row])
+        for row in order
     )
     return _format(CLADE_COLUMNS, rows)
 
 
+def stars(members: BoolArray) -> str:
+    """A split as MrBayes writes it: a star for every member, a dot for every other taxon."""
+    return "".join(INSIDE if member else OUTSIDE for member in members.tolist())
+
+
 def read_clades(path: Path, taxa: tuple[str, ...]) -> SplitFrequencies:
-    """The splits of a table."""
-    rows = _read(path, CLADE_COLUMNS)
+    """The splits of a table that divide the taxa into more than one and the rest."""
+    rows = [row for row in _read(path, CLADE_COLUMNS) if row[1] != "1"]
     try:
         members = np.array([[sign == INSIDE for sign in row[2]] for row in rows], np.bool_).reshape(
             len(rows), len(taxa)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from phloem.inference.evaluation import Estimated
+from phloem.inference.reference import ReferenceComparison
 from phloem.kernels.arrays import FloatArray
 from phloem.report.ascii_tree import draw_tree
 from phloem.trees.sample import TreeSample
@@ -15,38 +17,78 @@ from phloem.trees.writing import format_newick
 
 SHOWN = 5  # topologies, if they are as probable as this:
 LEAST_SHOWN = 0.00005
-DISAGREEMENT = 3.0  # errors
-SPLIT_DISAGREEMENT = 0.1
 
 
 def describe_posterior(
     summary: Mapping[str, Any], topologies: TreeSample, clades: SplitFrequencies, *, width: int = 80
 ) -> Iterator[str]:
     """Lines of at most `width` characters."""
-    for title, name in (
-        ("log marginal likelihood", "log_marginal_likelihood"),
-        ("ELBO", "elbo"),
-        ("multi-sample bound", "lower_bound"),
-    ):
-        mean, std = summary[name]["mean"], summary[name]["std"]
-        yield f"{title:<24}{mean:12.3f}" + ("" if std is None else f" ± {std:.3f}")
-    how = summary["evaluation"]
-    estimates = f"(means and standard deviations of {how['repeats']:,} estimates from {how['samples']:,} trees each)"
-    yield from textwrap.wrap(estimates, width)
-    if "agreement" in summary:
+    if not summary["finished"]:
+        yield f"not finished: this is the posterior after {summary['steps']:,} steps"
         yield ""
-        for line in _agreement(summary):
-            yield from textwrap.wrap(line, width)
+    yield from describe_estimates(summary, width)
     if summary.get("stopped_early"):
         yield f"stopped after {summary['steps']:,} steps: the bound was flat"
     if summary.get("skipped_steps"):
         yield f"{summary['skipped_steps']:,} steps had no finite bound or gradient and were skipped"
     yield ""
+    yield from describe_trust(summary, width)
+    yield ""
     yield from _best(topologies, summary["distinct_topologies"], width)
+    yield from textwrap.wrap(_credible(summary), width)
     yield ""
     yield from textwrap.wrap("clade supports in percent, on the most probable topology", width)
     best = topologies.topologies[0]
     yield from draw_tree(best, topologies.taxa, supports_of(best, clades), width=width)
+
+
+def describe_estimates(summary: Mapping[str, Any], width: int) -> Iterator[str]:
+    """The marginal likelihood and the bounds."""
+    for title, name in (
+        ("log marginal likelihood", "log_marginal_likelihood"),
+        ("ELBO", "elbo"),
+        ("multi-sample bound", "lower_bound"),
+    ):
+        yield f"{title:<24}{describe_estimate(Estimated(**summary[name]))}"
+    how = summary["evaluation"]
+    estimates = f"(means and standard deviations of {how['repeats']:,} estimates from {how['samples']:,} trees each)"
+    yield from textwrap.wrap(estimates, width)
+
+
+def describe_estimate(estimate: Estimated) -> str:
+    """Mean and deviation, the points below each other."""
+    return f"{estimate.mean:12.3f}" + ("" if estimate.std is None else f" ± {estimate.std:.3f}")
+
+
+def describe_counts(summary: Mapping[str, Any], width: int) -> list[str]:
+    """How many topologies were drawn, and how many are probable."""
+    return [*textwrap.wrap(f"{summary['distinct_topologies']:,} topologies were drawn; {_credible(summary)}", width)]
+
+
+def describe_reference(found: ReferenceComparison) -> Iterator[str]:
+    """Distances to a reference, a line each."""
+    yield f"against the reference ({found.topologies:,} topologies)"
+    yield f"  its probability outside the support       {found.outside_support:.6f}"
+    divergence = "infinite" if found.divergence is None else f"{found.divergence:.4f}"
+    yield f"  KL divergence from it to Q(τ)             {divergence}"
+    yield f"  total variation to Q(τ)                   {found.total_variation:.4f}"
+    yield f"  total variation to the weighted draws     {found.weighted_total_variation:.4f}"
+    splits = found.weighted_splits
+    yield f"  split frequencies, largest difference     {splits.largest_difference:.4f}"
+    yield f"  their standard deviation, largest         {splits.largest:.4f}"
+    yield f"  their standard deviation, average         {splits.average:.4f}"
+    reference, ours = found.credible_sets
+    yield f"  topologies in 95 % credible sets          {reference:,} (reference), {ours:,} (weighted draws)"
+
+
+def describe_trust(summary: Mapping[str, Any], width: int) -> Iterator[str]:
+    """The verdict, what it rests on, and what to do."""
+    trust = summary["trust"]
+    yield f"can it be trusted? {trust['level'].upper() if trust['level'] != 'good' else 'good'}"
+    for finding in trust["findings"]:
+        line = f"  {finding['name'][0].lower()}{finding['name'][1:]}: {finding['value']}"
+        yield from textwrap.wrap(f"{line}, {finding['level']}", width, subsequent_indent="    ", initial_indent="  ")
+    yield from textwrap.wrap(trust["advice"], width, initial_indent="  ", subsequent_indent="  ")
 
 
 def supports_of(topology: TopologyBatch, clades: SplitFrequencies) -> FloatArray:
@@ -57,17 +99,9 @@ def supports_of(topology: TopologyBatch, clades: SplitFrequencies) -> FloatArray
     return np.array([known.get(members.tobytes(), 0.0) for members in nontrivial_splits(topology)[0]])
 
 
-def _agreement(summary: Mapping[str, Any]) -> Iterator[str]:
-    found = summary["agreement"]
-    estimates = ", ".join(f"{estimate['mean']:.2f}" for estimate in found["log_marginal_likelihoods"])
-    difference, error = found["marginal_likelihood_difference"], found["marginal_likelihood_error"]
-    splits = found["largest_split_difference"]
-    agree = (error is None or difference <= DISAGREEMENT * error) and splits <= SPLIT_DISAGREEMENT
-    errors = "errors unknown" if error is None else f"errors {error:.2f} together"
-    yield f"{summary['runs']} runs {'agree' if agree else 'DISAGREE'}: {estimates} ({errors}),"
-    yield f"clade supports differ by {100 * splits:.1f} % at most"
-    if not agree:
-        yield "A run may have missed part of the posterior: run again with more steps, or more runs."
+def _credible(summary: Mapping[str, Any]) -> str:
+    sets = ", ".join(f"{100 * found['share']:g} %: {found['topologies']:,}" for found in summary["credible_sets"])
+    return f"topologies in the credible sets: {sets}"
 
 
 def _best(topologies: TreeSample, distinct: int, width: int) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from phloem.errors import BadArgument
+from phloem.kernels.arrays import FloatArray
 from phloem.trees.sample import TreeSample
 
 # Shares are sums of many weights: a sum that is this near the line has not crossed it.
@@ -23,3 +24,14 @@ def credible_topologies(sample: TreeSample, share: float) -> TreeSample:
         return ordered
     within = np.cumsum(ordered.normalized().weights) <= share + ROUNDING
     return ordered[: max(1, int(within.sum()))]
+
+
+def credible_set_size(probabilities: FloatArray, share: float) -> int:
+    """How many of the most probable topologies it takes to hold at least `share` of the probability.
+
+    probabilities: in falling order. The one that crosses the line is in.
+    """
+    if not 0 < share <= 1:
+        raise BadArgument(f"credible share {share:g}: give a number above 0 and up to 1.")
+    total = np.cumsum(probabilities)
+    return min(len(total), 1 + int((total < share * total[-1] - ROUNDING).sum()))

@@ -1,0 +1,74 @@
+"""`phloem evaluate`: how good a run is."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from phloem.cli.options import BURNIN_HELP, RUN_HELP, THREADS_HELP, parse_burnin, parse_counts
+from phloem.cli.tables import terminal_width
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+phloem evaluate primates-run
+
+phloem evaluate run --samples 1000 --repeats 1000 --bounds 10,100,1000
+
+phloem evaluate run --reference mrbayes.run1.t --reference mrbayes.run2.t --burnin 0.25 --json
+"""
+
+
+def evaluate(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help=RUN_HELP)],
+    samples: Annotated[
+        int | None, typer.Option(min=1, help="Draw anew: trees an estimate.", show_default="1000, or the run's own")
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Draw anew: estimates.", show_default="100, or the run's own")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Draw anew, from this seed.", show_default="the run's own")
+    ] = None,
+    bounds: Annotated[str, typer.Option(metavar="K,…", help="Multi-sample bounds of so many draws each.")] = "10,100",
+    reference: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TREES",
+            help="Trees of another program to compare with, such as MrBayes' .trprobs or .t files; may be repeated, "
+            "and each file counts the same.",
+            show_default="none",
+        ),
+    ] = None,
+    burnin: Annotated[str, typer.Option(help=f"Of the reference. {BURNIN_HELP}")] = "0",
+    threads: Annotated[int | None, typer.Option(min=1, help=THREADS_HELP, show_default="all physical ones")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Evaluate a run: bounds, the marginal likelihood by importance sampling, and how far both can be trusted.
+
+    The draws are those that the run ended with, or new ones if --samples, --repeats or --seed is given. A run that is
+    not finished is evaluated as its last checkpoint has it.
+    """
+    counts = parse_counts("--bounds", bounds)
+
+    from phloem.display.bar import progress_bar
+    from phloem.pipeline.evaluate import evaluate_run
+
+    with progress_bar("drawing", quiet=quiet) as show:
+        found = evaluate_run(
+            directory,
+            samples=samples,
+            repeats=repeats,
+            seed=seed,
+            bounds=counts,
+            reference=reference or (),
+            burnin=parse_burnin(burnin),
+            threads=threads,
+            progress=show,
+        )
+    if as_json:
+        print(json.dumps(found.as_json()))
+    else:
+        print("\n".join(found.describe(terminal_width())))

@@ -1,0 +1,54 @@
+"""`phloem report`: a run to look at."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from phloem.cli.options import RUN_HELP
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+phloem report primates-run
+
+phloem report run --outgroup Lemur_catta,Tarsius_syrichta
+
+phloem report run --midpoint --threshold 0.75 --out for-my-colleagues --figures pdf
+"""
+
+
+def report(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help=RUN_HELP)],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FOLDER", help="Where the files go.", show_default="the run's directory"),
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(help="Clades that are more probable are in the consensus, from 0.5 up to 1.")
+    ] = 0.5,
+    outgroup: Annotated[
+        str, typer.Option(metavar="NAME,…", help="Hang the trees up at these taxa.", show_default="none")
+    ] = "",
+    midpoint: Annotated[
+        bool, typer.Option("--midpoint", help="Hang the trees up halfway along the longest path.")
+    ] = False,
+    figures: Annotated[
+        str | None,
+        typer.Option(metavar="FORMAT", help="The plots as files, too: pdf, svg or png.", show_default="none"),
+    ] = None,
+) -> None:
+    """Write report.html, consensus.nex, posterior.nex and posterior.log of a run.
+
+    The report is one file that needs no network. A run that is not finished is reported on as far as it has come.
+    """
+    # Imported here so that `phloem --help` need not wait for torch.
+    from phloem.display.bar import progress_bar
+    from phloem.pipeline.report import write_report
+
+    names = [name.strip() for name in outgroup.split(",") if name.strip()]
+    with progress_bar("drawing") as show:
+        lines = write_report(
+            directory, out, threshold=threshold, outgroup=names, midpoint=midpoint, figures=figures, progress=show
+        )
+    print("\n".join(lines))

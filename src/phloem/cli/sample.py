@@ -1,0 +1,58 @@
+"""`phloem sample`: posterior trees to share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from phloem.cli.options import RUN_HELP
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+phloem sample primates-run --out trees.nex
+
+phloem sample run --count 5000 --out trees.nwk --log trees.log
+
+phloem sample run --weighted --count 10000 --out weighted.nex --lengths lengths.csv
+"""
+
+
+def sample(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help=RUN_HELP)],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="Trees: NEXUS for .nex, .nexus and .t, else Newick.")
+    ],
+    count: Annotated[int, typer.Option(min=1, help="How many trees.")] = 1000,
+    weighted: Annotated[
+        bool,
+        typer.Option("--weighted", help="Each draw once, with its weight (NEXUS only), instead of by its weight."),
+    ] = False,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A trace for Tracer: likelihood, prior, tree length, ….", show_default="none"
+        ),
+    ] = None,
+    lengths: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Branch lengths as CSV: over all trees, and on each topology of the 95 % credible set.",
+            show_default="none",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same trees.")] = 1,
+) -> None:
+    """Write posterior trees with branch lengths, from the draws of a run.
+
+    They are independent: no burn-in, no thinning. A run that is not finished gives trees of its last checkpoint.
+    """
+    # Imported here so that `phloem --help` need not wait for torch.
+    from phloem.display.bar import progress_bar
+    from phloem.pipeline.sample_files import SampleFiles, write_sample
+
+    files = SampleFiles(out, log, lengths)
+    with progress_bar("drawing") as show:
+        done = write_sample(directory, files, count=count, weighted=weighted, seed=seed, progress=show)
+    print("\n".join(done))

@@ -1,0 +1,140 @@
+"""A run directory as it is: a finished run from its files, any other as far as it has come, or drawn from anew."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from phloem.config import EvaluationConfig, InferConfig, read_config
+from phloem.errors import FileProblem
+from phloem.files import read_bytes
+from phloem.inference.checkpoints import Checkpoint
+from phloem.inference.draws import DrawCollector, join
+from phloem.inference.evaluation import evaluate
+from phloem.pipeline.combination import summarize_runs
+from phloem.pipeline.model_building import build_target, restore_training, single_threaded_products
+from phloem.pipeline.posterior import Posterior, is_finished, load_posterior
+from phloem.pipeline.results import Results, summarize
+from phloem.pipeline.run_directory import CONFIG, RunDirectory
+from phloem.random_streams import RandomStream
+from phloem.trees.splits import split_frequencies
+
+FIRST_LOOK = 10  # repeats at most, for a run that has not had its own evaluation
+
+Progress = Callable[[float], None]
+
+
+class Drawing(NamedTuple):
+    """How draws are to be made: other ones than a run's own."""
+
+    evaluation: EvaluationConfig
+    seed: int | None = None  # None: each run's own
+
+
+def open_posterior(
+    path: str | Path,
+    *,
+    drawing: Drawing | None = None,
+    threads: int | None = None,
+    progress: Progress = lambda _: None,
+) -> Posterior:
+    """The posterior of a run. One that is not finished is drawn from as its last checkpoint has it.
+
+    drawing: draw anew, also from a finished run. progress: is told the share of the drawing that is done.
+    """
+    directory = _existing(path)
+    if drawing is None and (directory.path / "summary.json").exists():
+        return load_posterior(path)
+    children = directory.children()
+    found = [(run, checkpoint) for run in children or [directory] if (checkpoint := _trained(run))]
+    if not found:
+        raise FileProblem(f"{path}: no step of training is done yet. Go on with it: phloem infer --resume.")
+    runs = []
+    for number, (run, checkpoint) in enumerate(found):
+        finished = is_finished(run)
+        if finished and drawing is None:
+            runs.append(load_posterior(run.path))
+        else:
+            show = _part(progress, number, len(found))
+            runs.append(_draw_from(run, checkpoint, drawing, finished=finished, threads=threads, progress=show))
+    return _as_one(directory, runs) if children else runs[0]
+
+
+def taxa_of(path: str | Path) -> tuple[str, ...]:
+    """The taxa of a run, in its order."""
+    directory = _existing(path)
+    for run in directory.children() or [directory]:
+        found, _ = run.checkpoints.newest()
+        if found is not None:
+            return found.support.taxa
+    raise FileProblem(f"{path}: has no checkpoint that can be read. Go on with it: phloem infer --resume.")
+
+
+def _existing(path: str | Path) -> RunDirectory:
+    directory = RunDirectory(Path(path))
+    if not directory.holds_run():
+        raise FileProblem(f"{path}: holds no run of phloem's. Check the path.")
+    return directory
+
+
+def _draw_from(
+    run: RunDirectory,
+    checkpoint: Checkpoint,
+    drawing: Drawing | None,
+    *,
+    finished: bool,
+    threads: int | None,
+    progress: Progress,
+) -> Posterior:
+    """The posterior of a run at a checkpoint."""
+    config = read_config(checkpoint.config, str(run.path))
+    target = build_target(checkpoint.patterns, config, threads)
+    training = restore_training(checkpoint, target)
+    if drawing is None:
+        repeats = min(FIRST_LOOK, config.evaluation.repeats)
+        drawing = Drawing(EvaluationConfig(samples=config.evaluation.samples, repeats=repeats))
+    seed = config.seed if drawing.seed is None else drawing.seed
+    evaluated = drawing.evaluation
+    collector = DrawCollector()
+    with single_threaded_products():
+        evaluation = evaluate(
+            training.model,
+            target,
+            evaluated,
+            particles=config.training.particles,
+            stream=RandomStream(seed, "evaluation"),
+            keep=collector,
+            progress=lambda repeat: progress(repeat / evaluated.repeats),
+        )
+    draws = collector.draws(checkpoint.support.taxa)
+    trees = draws.weighted().topology_sample()
+    results = Results(config, training, checkpoint.history, finished, evaluated, evaluation, draws)
+    return Posterior(run.path, config, summarize(results), trees, split_frequencies(trees), (), None, draws)
+
+
+def _as_one(directory: RunDirectory, runs: list[Posterior]) -> Posterior:
+    draws = join([run.draws for run in runs])
+    trees = draws.weighted().topology_sample()
+    config = _config(directory, runs[0].config)
+    summary = summarize_runs(runs, draws, config)
+    return Posterior(directory.path, config, summary, trees, split_frequencies(trees), tuple(runs), None, draws)
+
+
+def _config(directory: RunDirectory, of_a_run: InferConfig) -> InferConfig:
+    path = directory.path / CONFIG
+    if not path.exists():
+        return replace(of_a_run, runs=len(directory.children()))
+    return read_config(read_bytes(path).decode(errors="replace"), str(path))
+
+
+def _trained(run: RunDirectory) -> Checkpoint | None:
+    """The newest checkpoint of a run that has taken a step."""
+    found, problems = run.checkpoints.newest()
+    if found is None and problems:
+        raise FileProblem(problems[0])
+    return found if found is not None and found.step > 0 else None
+
+
+def _part(progress: Progress, number: int, count: int) -> Progress:
+    """Progress of one of several equal parts, told as that of all."""
+    return lambda share: progress((number + share) / count)
