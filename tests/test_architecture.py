@@ -31,10 +31,11 @@ MAY_IMPORT = {
     "inference": FOUNDATION | {"kernels", "data", "trees", "target", "features", "variational"},
     "energy": FOUNDATION | {"kernels", "trees", "features", "variational", "inference"},
     "report": FOUNDATION | {"kernels", "data", "trees", "inference"},
+    "plot": FOUNDATION | {"kernels", "data", "trees", "inference", "report"},
     "display": {"errors", "data", "inference"},
     "pipeline": FOUNDATION
     | {"kernels", "data", "trees", "target", "search", "features", "variational", "inference", "energy", "report"}
-    | {"display"},
+    | {"plot", "display"},
     "cli": {"pipeline", "display", "config", "errors"},
     "__main__": {"cli"},
 }
@@ -43,6 +44,7 @@ OUTSIDE = {
     "numba": {"kernels"},
     "llvmlite": {"kernels"},
     "torch": {"target", "features", "variational", "inference", "energy", "report", "pipeline"},
+    "matplotlib": {"plot"},
     "typer": {"cli"},
     "rich": {"cli", "display"},
 }

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from phloem import plot as plot
     from phloem.config import BootstrapConfig as BootstrapConfig
     from phloem.config import EvaluationConfig as EvaluationConfig
     from phloem.config import InferConfig as InferConfig
@@ -150,11 +151,14 @@ _MODULES = {
     "phloem.variational.support_file": ("read_support", "write_support"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
+_PARTS = {"plot"}  # modules that are names of a script themselves
 
-__all__ = sorted(_HOMES)
+__all__ = sorted(_HOMES.keys() | _PARTS)
 
 
 def __getattr__(name: str) -> object:
+    if name in _PARTS:
+        return import_module(f"phloem.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'phloem' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

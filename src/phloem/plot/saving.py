@@ -1,0 +1,53 @@
+"""Figures as files: the format is that of the suffix, and equal figures are equal bytes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from phloem.errors import BadArgument, quoted
+from phloem.files import atomic_write
+from phloem.plot.style import styled
+
+# What would differ from one day to the next is left out.
+METADATA: dict[str, dict[str, Any]] = {
+    ".pdf": {"CreationDate": None},
+    ".svg": {"Date": None},
+    ".png": {"Software": None},
+}
+LAYOUTS = 3  # rounds after which axes are in place, but for less than the rounding
+DECIMALS = 5  # of axes' places, in figures
+
+
+def save(figure: Figure, path: str | Path, *, dpi: float = 300) -> None:
+    """Write a figure as PDF, SVG or PNG, by the path's suffix; `dpi` is for PNG. Text stays text in the first two."""
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in METADATA:
+        raise BadArgument(f"{path}: figures are written as {', '.join(METADATA)}, not as {quoted(suffix)}. Change it.")
+    if not 0 < dpi < 10_000:
+        raise BadArgument(f"figure: {dpi:g} dots an inch. Give a number above 0 and below 10,000.")
+    with styled(), _laid_out(figure), atomic_write(path) as stream:
+        figure.savefig(stream, format=suffix[1:], dpi=dpi, metadata=METADATA[suffix])
+
+
+@contextmanager
+def _laid_out(figure: Figure) -> Iterator[None]:
+    """Axes stay in their places meanwhile: a layout moves them by a trifle with every drawing."""
+    engine = figure.get_layout_engine()
+    if engine is None:
+        yield
+        return
+    for _ in range(LAYOUTS):
+        figure.draw_without_rendering()
+    for ax in figure.axes:
+        ax.set_position(tuple(np.round(ax.get_position().bounds, DECIMALS)))
+        ax.set_in_layout(True)
+    figure.set_layout_engine("none")
+    try:
+        yield
+    finally:
+        figure.set_layout_engine(engine)

@@ -1,0 +1,102 @@
+"""One look for all figures: journal widths, small sans-serif type, thin axes, colours that all readers can tell apart.
+
+Figures are made and saved within `styled()`, which starts from matplotlib's defaults, not from the user's settings, and
+leaves those as they were. They do not come from pyplot: no window, no display, nothing that must be closed.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import matplotlib.style
+from cycler import cycler
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import fontManager
+
+ONE_COLUMN, TWO_COLUMNS = 3.5, 7.2  # inches: 89 and 183 mm, as most journals have them
+HEIGHT = 2.6  # of a figure that is no tree
+
+# Okabe & Ito's colours, the strongest first, without yellow, which is too pale for lines on white.
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
+PALETTE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
+INK = "#1A1A1A"  # text and axes
+MUTED = "#6B6B6B"  # what is said in passing
+FAINT = "#DADADA"  # guides, shades
+
+TEXT_SIZE, SMALL_SIZE = 7.0, 6.0  # points; few journals allow less
+AXIS_WIDTH, LINE_WIDTH = 0.6, 1.0  # points
+
+# TrueType fonts alone: these are embedded as text in every format. The last one comes with matplotlib.
+FONTS = ("Arial", "Liberation Sans", "DejaVu Sans")
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Whatever is drawn inside has the look; rcParams are as before afterwards."""
+    with matplotlib.style.context(["default", _settings()]):
+        yield
+
+
+def axes_for(ax: Axes | None, width: float = ONE_COLUMN, height: float = HEIGHT) -> Axes:
+    """The axes given, or those of a new figure of that size in inches, with the look. Call it within `styled()`."""
+    if ax is None:
+        ax = Figure(figsize=(width, height), layout="constrained").subplots()
+    ax.spines[["top", "right"]].set_visible(False)
+    for spine in ax.spines.values():
+        spine.set(linewidth=AXIS_WIDTH, edgecolor=INK)
+    # Ticks are made when a figure is drawn, perhaps outside of `styled()`: they are told now.
+    ax.tick_params(
+        which="both",
+        width=AXIS_WIDTH,
+        length=2.5,
+        color=INK,
+        labelcolor=INK,
+        labelsize=SMALL_SIZE,
+        labelfontfamily=list(_fonts()),
+    )
+    return ax
+
+
+def figure_of(ax: Axes) -> Figure:
+    """The whole figure that axes are part of."""
+    figure = ax.figure.figure
+    assert isinstance(figure, Figure)
+    return figure
+
+
+@cache
+def _fonts() -> tuple[str, ...]:
+    """Those of FONTS that this machine has: a sign that the first lacks comes from the next."""
+    truetype = {font.name for font in fontManager.ttflist if Path(font.fname).suffix.lower() == ".ttf"}
+    return tuple(font for font in FONTS if font in truetype)
+
+
+def _settings() -> dict[str, Any]:
+    return {
+        "font.family": list(_fonts()),
+        "font.size": TEXT_SIZE,
+        "text.color": INK,
+        "text.parse_math": False,  # a $ in a name is a $
+        "axes.labelcolor": INK,
+        "axes.labelsize": TEXT_SIZE,
+        "axes.titlesize": TEXT_SIZE,
+        "axes.titlelocation": "left",
+        "axes.prop_cycle": cycler(color=PALETTE),
+        "axes.xmargin": 0.02,
+        "legend.fontsize": SMALL_SIZE,
+        "legend.frameon": False,
+        "legend.handlelength": 1.4,
+        "lines.linewidth": LINE_WIDTH,
+        "lines.solid_capstyle": "butt",
+        "figure.dpi": 150,
+        "figure.constrained_layout.h_pad": 0.03,
+        "figure.constrained_layout.w_pad": 0.03,
+        "savefig.dpi": 300,
+        "pdf.fonttype": 42,  # text stays text: TrueType, whole letters
+        "svg.fonttype": "none",
+        "svg.hashsalt": "phloem",
+    }
