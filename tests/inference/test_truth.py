@@ -12,17 +12,19 @@ from phloem.data.alignment import Alignment
 from phloem.data.examples import find_alignment, find_trees
 from phloem.data.patterns import compress
 from phloem.data.reading import read_alignment
-from phloem.inference.evaluation import evaluate
+from phloem.inference.draws import DrawCollector
+from phloem.inference.evaluation import draw_log_weights, evaluate
 from phloem.inference.particles import Particles, draw_particles
 from phloem.inference.training import Training
 from phloem.pipeline.model_building import build_model
 from phloem.random_streams import RandomStream
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
+from phloem.trees.comparison import split_table
 from phloem.trees.generation import all_topologies
 from phloem.trees.reading import read_trees
 from phloem.trees.sample import TreeSample, pool
-from phloem.trees.splits import split_frequencies
+from phloem.trees.splits import SplitFrequencies, split_frequencies
 from phloem.trees.topology import TopologyBatch
 from phloem.variational.collection import collect_support, support_of
 from phloem.variational.joint import JointModel
@@ -59,6 +61,15 @@ def weighted_draws(model: JointModel, target: TreePosterior, count: int) -> tupl
     return draws, weights / weights.sum()
 
 
+def clade_errors(exact: SplitFrequencies, model: JointModel, target: TreePosterior, count: int) -> np.ndarray:
+    """Clade probabilities of so many weighted draws minus the exact ones, for all clades that there are."""
+    collector = DrawCollector()
+    draw_log_weights(model, target, count, stream=RandomStream(9, "check"), keep=collector)
+    found = split_frequencies(collector.draws(exact.taxa).weighted().topology_sample())
+    table = split_table([exact, found]).frequencies
+    return table[:, 1] - table[:, 0]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("taxa", "branches", "estimator"), [(5, "edge", "vimco"), (5, "psp", "rws"), (6, "edge", "vimco")]
@@ -70,6 +81,11 @@ def test_the_importance_corrected_posterior_is_the_exact_one(taxa, branches, est
     assert 0.1 < exact.max() < 0.9  # a posterior that is not one tree
     target = TreePosterior(TreeLikelihood(patterns))
     model = trained(target, everything, branches, steps=4000, estimator=estimator)
+
+    clades = split_frequencies(TreeSample(target.likelihood.patterns.taxa, everything, exact, None))
+    errors = [np.abs(clade_errors(clades, model, target, count)).max() for count in (400, 40_000)]
+    assert errors[1] < 0.01
+    assert errors[1] < errors[0]  # the more draws, the nearer
 
     draws, weights = weighted_draws(model, target, 40_000)
     number = {row.tobytes(): place for place, row in enumerate(everything.parent)}

@@ -21,6 +21,7 @@ from phloem.kernels.jit import has_compiled
 from phloem.pipeline.combination import combine_runs
 from phloem.pipeline.completion import Progress, RunOptions, complete_run
 from phloem.pipeline.events import check_tensorboard
+from phloem.pipeline.exports import write_exports
 from phloem.pipeline.model_building import build_model, build_target
 from phloem.pipeline.posterior import Posterior, TemporaryHome, is_finished, load_from
 from phloem.pipeline.provenance import write_provenance
@@ -85,12 +86,16 @@ def run_inference(request: Request, options: RunOptions, progress: Progress) -> 
             runs = _begin(directory, request, plan)
             if request.resume:
                 progress(Notice(_where_from(plan), urgent=False))
+            finished = is_finished(directory)
             if plan.config.runs > 1:
                 complete_runs(runs, options, progress)
                 combine_runs(directory, plan.config)
-            elif not is_finished(directory):
+            elif not finished:
                 complete_run(directory, plan.checkpoints[0], options, progress)
-            return load_from(directory.path, request.home)
+            posterior = load_from(directory.path, request.home)
+            if not finished or not directory.has_exports():
+                write_exports(posterior, directory.path)
+            return posterior
     except KeyboardInterrupt:
         step = _saved_step(RunDirectory(request.directory))
         raise Interrupted(request.directory, step, begun=begun) from None

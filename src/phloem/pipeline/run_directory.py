@@ -99,6 +99,10 @@ class RunDirectory:
         """Whether all results are there. What is missing can be made again from the last checkpoint."""
         return all((self.path / name).exists() for name in (CONFIG, *RESULTS))
 
+    def has_exports(self) -> bool:
+        """Whether the files for other programs are there."""
+        return all((self.path / name).exists() for name in EXPORTS)
+
     def write(self, name: str, content: str) -> None:
         """Write a text file, whole or not at all."""
         write_text(self.path / name, content)

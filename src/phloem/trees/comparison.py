@@ -11,6 +11,7 @@ from phloem.trees.sample import TreeSample, check_same_taxa
 from phloem.trees.splits import SplitFrequencies
 
 LEAST_FREQUENCY = 0.1  # of splits that count in averages, in at least one sample, as in MrBayes
+ROUNDING = 1e-9  # frequencies are sums of many weights
 
 
 class SplitTable(NamedTuple):
@@ -49,7 +50,7 @@ def split_deviation(samples: Sequence[SplitFrequencies]) -> SplitDeviation:
     frequencies = split_table(samples).frequencies
     if len(samples) < 2 or not len(frequencies):
         return SplitDeviation(0.0, 0.0, 0.0)
-    deviations = frequencies[frequencies.max(axis=1) >= LEAST_FREQUENCY].std(axis=1, ddof=1)
+    deviations = frequencies[frequencies.max(axis=1) >= LEAST_FREQUENCY - ROUNDING].std(axis=1, ddof=1)
     return SplitDeviation(
         average=float(deviations.mean()) if len(deviations) else 0.0,
         largest=float(deviations.max(initial=0.0)),

@@ -1,0 +1,89 @@
+"""Verdicts: what makes a posterior good, usable or not to be trusted."""
+
+import numpy as np
+import pytest
+
+from phloem.inference.agreement import Agreement, Measured
+from phloem.inference.trust import LEVELS, Trust, judge
+from phloem.trees.comparison import SplitDeviation
+
+EVEN = np.random.default_rng(1).normal(0, 0.5, 20_000)
+DONE = {"steps_done": 100, "steps": 100, "finished": True}
+
+
+def agreement(difference: float = 0.01, error: float = 0.02, average: float = 0.002, largest: float = 0.01):
+    estimates = (Measured(-10.0, 0.01), Measured(-10.0 - difference, 0.01))
+    splits = SplitDeviation(average, largest, largest * 1.5)
+    return Agreement(estimates, (0.5, 0.5), Measured(difference, error), splits)
+
+
+def levels(trust: Trust) -> dict[str, str]:
+    return {finding.name: finding.level for finding in trust.findings}
+
+
+def test_even_weights_are_good_and_a_single_run_is_told_of_a_second():
+    trust = judge(EVEN, None, **DONE)
+    assert trust.level == "good"
+    assert levels(trust) == {"Effective sample size": "good", "Pareto k̂": "good"}
+    assert "--runs 2" in trust.advice
+    assert "--runs 2" not in judge(EVEN, agreement(), **DONE).advice
+
+
+@pytest.mark.parametrize(("scale", "level"), [(0.5, "good"), (1.9, "usable"), (6.0, "do not trust")])
+def test_uneven_weights_lower_the_verdict(scale, level):
+    trust = judge(EVEN * scale / 0.5, None, **DONE)
+    assert levels(trust)["Pareto k̂"] == trust.level == level
+    assert trust.findings[0].value.endswith(" of 20,000")
+
+
+@pytest.mark.parametrize(("count", "level"), [(90, "do not trust"), (150, "usable"), (300, "good")])
+def test_few_draws_lower_the_verdict(count, level):
+    trust = judge(np.random.default_rng(2).normal(0, 0.01, count), None, **DONE)
+    assert levels(trust)["Effective sample size"] == level
+
+
+def test_too_few_draws_to_tell_the_tail_are_usable_at_best():
+    trust = judge(np.random.default_rng(3).normal(size=10), None, **DONE)
+    assert levels(trust)["Pareto k̂"] == "usable"
+    assert trust.findings[1].value == "not known"
+    assert "too few draws" in trust.findings[1].meaning
+
+
+@pytest.mark.parametrize(
+    ("difference", "error", "level"),
+    [(0.1, 0.001, "good"), (0.5, 0.2, "good"), (0.5, 0.01, "usable"), (2.0, 0.01, "do not trust"), (2.0, 1.0, "good")],
+)
+def test_runs_disagree_if_their_likelihoods_differ_by_more_than_errors_and_by_something_that_matters(
+    difference, error, level
+):
+    trust = judge(EVEN, agreement(difference, error), **DONE)
+    assert levels(trust)["Marginal likelihoods of the runs"] == level
+    assert trust.level == level
+
+
+@pytest.mark.parametrize(("average", "level"), [(0.009, "good"), (0.03, "usable"), (0.06, "do not trust")])
+def test_runs_disagree_by_their_average_split_deviation(average, level):
+    trust = judge(EVEN, agreement(average=average), **DONE)
+    assert levels(trust)["Average standard deviation of split frequencies"] == trust.level == level
+
+
+@pytest.mark.parametrize(("largest", "level"), [(0.04, "good"), (0.08, "usable"), (0.2, "do not trust")])
+def test_runs_disagree_by_their_largest_split_deviation(largest, level):
+    trust = judge(EVEN, agreement(largest=largest), **DONE)
+    assert levels(trust)["Largest standard deviation of split frequencies"] == trust.level == level
+    assert ("more runs" in trust.advice) == (level == "do not trust")
+
+
+def test_an_unfinished_training_says_so_and_is_usable_at_best():
+    trust = judge(EVEN, None, steps_done=1200, steps=40_000, finished=False)
+    assert trust.level == "usable"
+    assert trust.findings[-1].value == "step 1,200 of 40,000"
+    assert "--resume" in trust.advice
+    assert judge(EVEN * 20, None, steps_done=1, steps=2, finished=False).level == "do not trust"
+
+
+def test_the_verdict_is_the_worst_finding_and_every_finding_explains_itself():
+    trust = judge(EVEN * 4, agreement(average=0.2), **DONE)
+    assert trust.level == max((finding.level for finding in trust.findings), key=LEVELS.index) == "do not trust"
+    assert all(finding.meaning.endswith(".") for finding in trust.findings)
+    assert all(text.endswith(".") for text in (trust.advice,))
