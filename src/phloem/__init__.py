@@ -53,17 +53,31 @@ if TYPE_CHECKING:
     from phloem.target.substitution import k80 as k80
     from phloem.target.substitution import sym as sym
     from phloem.target.substitution import tn93 as tn93
+    from phloem.trees.annotated import format_annotated as format_annotated
+    from phloem.trees.annotated import write_annotated_newick as write_annotated_newick
+    from phloem.trees.annotated import write_annotated_nexus as write_annotated_nexus
+    from phloem.trees.branch_lengths import SplitLengths as SplitLengths
+    from phloem.trees.branch_lengths import split_lengths as split_lengths
+    from phloem.trees.consensus import extended_majority_rule as extended_majority_rule
+    from phloem.trees.consensus import majority_rule as majority_rule
+    from phloem.trees.consensus import maximum_clade_credibility as maximum_clade_credibility
     from phloem.trees.credible import credible_topologies as credible_topologies
     from phloem.trees.distance import robinson_foulds as robinson_foulds
     from phloem.trees.generation import all_topologies as all_topologies
     from phloem.trees.generation import nni_neighbors as nni_neighbors
     from phloem.trees.generation import random_topologies as random_topologies
+    from phloem.trees.grouped import GroupedTrees as GroupedTrees
+    from phloem.trees.intervals import shortest_interval as shortest_interval
     from phloem.trees.reading import parse_newick as parse_newick
     from phloem.trees.reading import read_any_trees as read_any_trees
     from phloem.trees.reading import read_trees as read_trees
+    from phloem.trees.rooting import root_at_midpoint as root_at_midpoint
+    from phloem.trees.rooting import root_at_outgroup as root_at_outgroup
     from phloem.trees.sample import TreeSample as TreeSample
     from phloem.trees.sample import pool as pool
     from phloem.trees.splits import split_frequencies as split_frequencies
+    from phloem.trees.summary_tree import SummaryTree as SummaryTree
+    from phloem.trees.summary_tree import summary_tree as summary_tree
     from phloem.trees.topology import TopologyBatch as TopologyBatch
     from phloem.trees.tree import Tree as Tree
     from phloem.trees.tree import WeightedTrees as WeightedTrees
@@ -116,12 +130,19 @@ _MODULES = {
     "phloem.target.prior": ("TreePrior",),
     "phloem.target.site_rates": ("SiteRates",),
     "phloem.target.substitution": ("SubstitutionModel", "f81", "gtr", "hky85", "jc69", "k80", "sym", "tn93"),
+    "phloem.trees.annotated": ("format_annotated", "write_annotated_newick", "write_annotated_nexus"),
+    "phloem.trees.branch_lengths": ("SplitLengths", "split_lengths"),
+    "phloem.trees.consensus": ("extended_majority_rule", "majority_rule", "maximum_clade_credibility"),
     "phloem.trees.credible": ("credible_topologies",),
     "phloem.trees.distance": ("robinson_foulds",),
     "phloem.trees.generation": ("all_topologies", "nni_neighbors", "random_topologies"),
+    "phloem.trees.grouped": ("GroupedTrees",),
+    "phloem.trees.intervals": ("shortest_interval",),
     "phloem.trees.reading": ("parse_newick", "read_any_trees", "read_trees"),
+    "phloem.trees.rooting": ("root_at_midpoint", "root_at_outgroup"),
     "phloem.trees.sample": ("TreeSample", "pool"),
     "phloem.trees.splits": ("split_frequencies",),
+    "phloem.trees.summary_tree": ("SummaryTree", "summary_tree"),
     "phloem.trees.topology": ("TopologyBatch",),
     "phloem.trees.tree": ("Tree", "WeightedTrees"),
     "phloem.trees.writing": ("format_newick", "format_tree", "write_newick", "write_nexus"),

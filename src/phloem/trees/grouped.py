@@ -38,9 +38,7 @@ class GroupedTrees:
         if sample.branch_lengths is None or not np.isfinite(sample.branch_lengths).all():
             raise BadArgument("grouped trees: every branch of every tree needs a length.")
         first, group = group_rows(sample.topologies.parent)
-        return cls(
-            sample.taxa, sample.topologies[first], group.astype(np.int32), sample.weights, sample.branch_lengths
-        )
+        return cls(sample.taxa, sample.topologies[first], group.astype(np.int32), sample.weights, sample.branch_lengths)
 
     def __len__(self) -> int:
         return len(self.group)

@@ -6,6 +6,7 @@ import numpy as np
 
 from phloem.errors import BadArgument
 from phloem.kernels.arrays import FloatArray, IntArray, read_only
+from phloem.kernels.canonical import canonical_trees
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,6 +31,17 @@ class Tree:
         """Whether it is an unrooted binary tree: three neighbours at every interior node."""
         children = np.bincount(self.parent[:-1], minlength=len(self.parent))[self.leaf_count :]
         return bool((children[:-1] == 2).all() and children[-1] == 3)
+
+
+def canonical_tree(parent: IntArray, leaf_count: int) -> Tree:
+    """A tree from parents in any interior numbering, as an unrooted one: equal trees are equal arrays.
+
+    The root is leaf 0's neighbour, children come in order of their least leaf, interior nodes are numbered in
+    postorder. A root of degree two is taken out.
+    """
+    no_lengths = np.empty((1, 0))
+    parents, _, counts = canonical_trees(np.array(parent, np.int32, ndmin=2), no_lengths, leaf_count, False)
+    return Tree(parents[0, : counts[0]].copy(), leaf_count)
 
 
 def check_weights(weights: FloatArray, trees: int) -> None:
