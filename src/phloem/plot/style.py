@@ -56,7 +56,7 @@ def axes_for(ax: Axes | None, width: float = ONE_COLUMN, height: float = HEIGHT)
         color=INK,
         labelcolor=INK,
         labelsize=SMALL_SIZE,
-        labelfontfamily=list(_fonts()),
+        labelfontfamily=list(fonts()),
     )
     return ax
 
@@ -69,7 +69,7 @@ def figure_of(ax: Axes) -> Figure:
 
 
 @cache
-def _fonts() -> tuple[str, ...]:
+def fonts() -> tuple[str, ...]:
     """Those of FONTS that this machine has: a sign that the first lacks comes from the next."""
     truetype = {font.name for font in fontManager.ttflist if Path(font.fname).suffix.lower() == ".ttf"}
     return tuple(font for font in FONTS if font in truetype)
@@ -77,7 +77,7 @@ def _fonts() -> tuple[str, ...]:
 
 def _settings() -> dict[str, Any]:
     return {
-        "font.family": list(_fonts()),
+        "font.family": list(fonts()),
         "font.size": TEXT_SIZE,
         "text.color": INK,
         "text.parse_math": False,  # a $ in a name is a $
