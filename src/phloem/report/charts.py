@@ -89,7 +89,7 @@ def training_charts(histories: Sequence[Sequence[Report]]) -> list[CurveChart]:
     last = max(report.step for history in histories for report in history)
     return [
         chart
-        for title, field in (("Multi-sample bound of the tempered target", "lower_bound"), ("ELBO", "elbo"))
+        for title, field in (("Multi-sample bound", "lower_bound"), ("ELBO", "elbo"))
         if (chart := _chart(title, field, histories, last)) is not None
     ]
 
@@ -122,17 +122,17 @@ def _chart(title: str, field: str, histories: Sequence[Sequence[Report]], last: 
 def _shown_range(
     lines: list[list[tuple[int, float]]], histories: Sequence[Sequence[Report]], last: int
 ) -> tuple[float, float]:
-    """A range in which the end of the training can be seen: that of the last third, or of all that is not tempered."""
+    """A range in which the end of the training can be seen: that of the last third, as far as it is not tempered."""
     untempered = min(
         (report.step for history in histories for report in history if report.inverse_temperature >= 1), default=last
     )
     start = max(2 * last // 3, min(untempered, last))
-    late = [value for line in lines for step, value in line if step >= start]
+    late = [value for line in lines for step, value in line if step > start]
     if len(late) < 4:
         late = [value for line in lines for _, value in line[-8:]]
     low, high = min(late), max(late)
-    margin = max(0.35 * (high - low), 0.5)
-    return low - margin, high + margin
+    spread = max(high - low, 0.5)
+    return low - spread, high + 0.4 * spread  # more below, where the curves come from
 
 
 def _points(line: list[tuple[int, float]], last: int, low: float, high: float) -> str:

@@ -48,7 +48,8 @@ class BranchRow(NamedTuple):
     mean: str
     lower: str
     width: str
-    text: str
+    mean_text: str
+    interval_text: str
 
 
 class BranchTable(NamedTuple):
@@ -113,7 +114,8 @@ def branch_table(contents: ReportContents) -> BranchTable:
                 mean=f"{100 * mean / high:.2f}%",
                 lower=f"{100 * low / high:.2f}%",
                 width=f"{100 * (up - low) / high:.2f}%",
-                text=f"{length(mean)} ({interval(low, up)})",
+                mean_text=length(mean),
+                interval_text=interval(low, up),
             )
         )
     return BranchTable(rows, ticks(0.0, high, 4), len(order) - len(shown))

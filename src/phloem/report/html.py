@@ -77,7 +77,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in ("count", "percent", "length", "decimal", "deviation", "brief", "short_name"):
+    environment.filters["counted"] = wording.count  # jinja's own `count` is a length
+    for name in ("percent", "decimal", "deviation", "brief", "short_name"):
         environment.filters[name] = getattr(wording, name)
     environment.globals["source"] = _source
     return environment

@@ -3,6 +3,8 @@
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from phloem.kernels.arrays import FloatArray
 from phloem.report.number_places import room_for_numbers
 from phloem.report.scales import nice_step
@@ -73,8 +75,9 @@ def draw_consensus(consensus: SummaryTree, layout: TreeLayout, *, with_lengths: 
     numbers = _numbers(consensus)
     # The best supported are the least news: where there is no room for all, the doubtful ones come first.
     by_doubt = dict(sorted(numbers.items(), key=lambda item: (consensus.support[item[0]], item[0])))
-    always = room_for_numbers(by_doubt, x, layout.row, width=NARROW, row_height=row_height)
-    wide = room_for_numbers(by_doubt, x, layout.row, width=WIDE, row_height=row_height)
+    start = x[np.maximum(consensus.tree.parent, 0)]
+    always = room_for_numbers(by_doubt, start, x, layout.row, width=NARROW, row_height=row_height)
+    wide = room_for_numbers(by_doubt, start, x, layout.row, width=WIDE, row_height=row_height)
     rooms = {node: "wide" for node in wide} | {node: "always" for node in wide & always}
     parent: list[int] = consensus.tree.parent.tolist()
     children = children_of(parent)

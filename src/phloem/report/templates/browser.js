@@ -9,6 +9,7 @@
   const shortName = (taxon) => names[rank[taxon]] || data.taxa[taxon];
   const totals = [];
   data.trees.reduce((sum, tree) => (totals.push(sum + tree[0]), sum + tree[0]), 0);
+  const mostListed = 20;
   let shown = 0;
 
   function place(tree) {
@@ -80,9 +81,10 @@
     const placed = [], fitting = new Set();
     const inner = branches.filter((node) => node >= taxonCount).sort((a, b) => Boolean(data.apart[at.split[b]]) - Boolean(data.apart[at.split[a]]));
     for (const node of inner) {
-      const right = (largest > 0 ? at.x[node] / largest * width : 0) - 4, left = right - 6.2 * phloem.number(data.support[at.split[node]]).length;
+      const scale = largest > 0 ? width / largest : 0, wide = 6.2 * phloem.number(data.support[at.split[node]]).length;
+      const right = at.x[node] * scale - 4, left = right - wide;
       const bottom = at.y[node] * rowHeight;
-      if (left < -14 || placed.some((other) => left < other[1] && other[0] < right && Math.abs(bottom - other[2]) < 10)) continue;
+      if (left < at.x[at.parent[node]] * scale - 0.4 * wide || placed.some((other) => left < other[1] && other[0] < right && Math.abs(bottom - other[2]) < 10)) continue;
       placed.push([left, right, bottom]);
       fitting.add(node);
     }
@@ -104,9 +106,11 @@
     const apart = inner.filter((split) => data.apart[split]), lacking = data.consensusClades - (inner.length - apart.length);
     const some = (count, what) => count + " " + what + (count === 1 ? "" : "s");
     byId("differences").textContent = apart.length ? some(apart.length, "clade") + (apart.length === 1 ? " differs" : " differ") + " from the consensus" + (lacking ? "; " + some(lacking, "clade") + " of the consensus " + (lacking === 1 ? "is" : "are") + " not here." : ", which leaves " + (apart.length === 1 ? "it" : "them") + " open.") : "All clades are in the consensus.";
-    byId("different-clades").replaceChildren(...apart.map(function (split) {
+    const lines = apart.map((split) => clade(data.apart[split]) + " (" + phloem.percent(data.support[split]) + ")");
+    if (lines.length > mostListed) lines.splice(mostListed, lines.length, "and " + (apart.length - mostListed) + " more");
+    byId("different-clades").replaceChildren(...lines.map(function (line) {
       const item = document.createElement("li");
-      item.textContent = clade(data.apart[split]) + " (" + phloem.percent(data.support[split]) + ")";
+      item.textContent = line;
       return item;
     }));
     Array.from(bars.children).forEach((bar, place) => bar.classList.toggle("current", place === shown));
@@ -118,7 +122,7 @@
 
   const tallest = Math.max(...data.trees.map((tree) => tree[0])), width = 100 / data.trees.length;
   data.trees.forEach(function (tree, place) {
-    const height = Math.max(1.5, 42 * tree[0] / tallest);
+    const height = Math.max(2, 42 * tree[0] / tallest);
     const bar = phloem.svg("rect", { x: place * width + "%", width: Math.min(width, 12) * 0.82 + "%", y: 44 - height, height });
     bar.addEventListener("click", () => step(place));
     bars.append(bar);

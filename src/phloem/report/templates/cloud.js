@@ -14,14 +14,25 @@
     return { parent, order, y, apart: numbers.map((number) => number >= apartBit ? 1 : 0) };
   });
   let largest = 0;
+
+  /* To scale: the distance from the root. Aligned: of what is left to the right edge, a branch takes its share of the
+     mean way down from its upper end, so that every tip comes to stand at 1 and nothing runs backwards. */
   const trees = data.trees.map(function ([number, text]) {
-    const shape = shapes[number], lengths = phloem.unpack(text), x = new Float64Array(lengths.length);
-    for (let i = 1; i < shape.order.length; i++) {
-      const node = shape.order[i];
-      x[node] = x[shape.parent[node]] + lengths[node];
-      largest = Math.max(largest, x[node]);
+    const shape = shapes[number], lengths = phloem.unpack(text), count = lengths.length;
+    const scaled = new Float64Array(count), aligned = new Float64Array(count), below = new Float64Array(count), tips = new Float64Array(count);
+    for (let i = count - 1; i > 0; i--) {
+      const node = shape.order[i], above = shape.parent[node];
+      if (node < taxonCount) tips[node] = 1; else below[node] /= tips[node];
+      tips[above] += tips[node];
+      below[above] += tips[node] * (below[node] + lengths[node]);
     }
-    return { shape, x };
+    for (let i = 1; i < count; i++) {
+      const node = shape.order[i], above = shape.parent[node], way = lengths[node] + below[node];
+      scaled[node] = scaled[above] + lengths[node];
+      aligned[node] = node < taxonCount ? 1 : aligned[above] + (1 - aligned[above]) * (way > 0 ? lengths[node] / way : 0);
+      largest = Math.max(largest, scaled[node]);
+    }
+    return { shape, scaled, aligned };
   });
 
   function draw() {
@@ -34,8 +45,9 @@
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.lineWidth = 1.1;
     context.globalAlpha = Math.max(0.035, Math.min(0.8, 5 / trees.length));
-    const across = (width - 2) / largest;
-    for (const { shape, x } of trees) for (const kind of [0, 1]) {
+    const isAligned = document.getElementById("tips-aligned").checked, across = (width - 2) / (isAligned ? 1 : largest);
+    for (const { shape, scaled, aligned } of trees) for (const kind of [0, 1]) {
+      const x = isAligned ? aligned : scaled;
       context.strokeStyle = style.getPropertyValue(kind ? "--cloud-apart" : "--cloud");
       context.beginPath();
       for (let i = 1; i < shape.order.length; i++) {
@@ -49,6 +61,7 @@
   }
   phloem.drawScale(document.getElementById("cloud-scale"), largest * data.unit);
   new ResizeObserver(draw).observe(canvas);
+  document.getElementsByName("cloud-drawing").forEach((choice) => choice.addEventListener("change", draw));
   document.addEventListener("themechange", draw);
   addEventListener("beforeprint", draw);
   addEventListener("afterprint", draw);
