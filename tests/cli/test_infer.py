@@ -17,12 +17,12 @@ from phloem.config import InferConfig, read_config
 from phloem.display.lines import Quiet
 from phloem.inference.history import Report
 from phloem.pipeline.infer import Interrupted
-from phloem.pipeline.run_directory import RESULTS
+from phloem.pipeline.run_directory import EXPORTS, RESULTS
 from phloem.variational.support_file import read_support
 
 SHORT = ["--steps", "200", "--seed", "3", "--runs", "1", "--repeats", "5"]
 TINY = ["--steps", "5", "--branches", "split", "--runs", "1", "--samples", "20", "--repeats", "2"]
-FILES = {"config.toml", "checkpoints", ".lock", *RESULTS}
+FILES = {"config.toml", "checkpoints", ".lock", *RESULTS, *EXPORTS}
 SEQUENCES = ("AAAA", "AACA", "CACA", "CCAG", "CTAG", "CTTG", "GTTG")
 SEVEN = "".join(f">{name}\n{row}\n" for name, row in zip("ABCDEFG", SEQUENCES, strict=True))
 SEVEN_TREES = "yes '(t0,t1,(t2,(t3,(t4,(t5,t6)))));' | head -n 1000 > bootstrap.ufboot"

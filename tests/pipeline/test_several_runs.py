@@ -12,16 +12,18 @@ import phloem
 from phloem.config import InferConfig, to_toml
 from phloem.display.news import News, Notice
 from phloem.errors import FileProblem, ProgramProblem
+from phloem.inference.draws import Draws
+from phloem.inference.draws_file import write_draws
 from phloem.inference.history import Report
+from phloem.inference.trust import judge
 from phloem.pipeline import several_runs
-from phloem.pipeline.combination import combine_runs, run_shares
+from phloem.pipeline.combination import combine_runs
 from phloem.pipeline.completion import RunOptions
 from phloem.pipeline.posterior import Posterior, load_posterior
+from phloem.pipeline.results import describe_draws, write_tables
 from phloem.pipeline.run_directory import RunDirectory
 from phloem.pipeline.several_runs import complete_runs
-from phloem.pipeline.tables import format_clades, format_topologies
 from phloem.pipeline.worker import INTERRUPTED, decode_event, encode_event
-from phloem.report.text import describe_posterior
 
 SETTINGS = {"branches": "split", "training": {"steps": 40}, "evaluation": {"repeats": 3, "samples": 100}}
 TREES = ["(a,b,(c,(d,e)));", "(a,(b,(d,e)),c);", "(a,b,((c,e),d));"]
@@ -93,23 +95,24 @@ def test_more_runs_than_the_settings_have_are_refused(together, tmp_path):
         phloem.infer(None, out=tmp_path / "copy", resume=True, progress=False)
 
 
-def made_up(folder: Path, log_marginal: float, weights: list[float], error: float | None = 0.1) -> None:
-    """A finished run on five taxa with given probabilities of three topologies."""
+def made_up(folder: Path, log_marginal: float, shares: list[float], error: float | None = 0.1) -> None:
+    """A finished run on five taxa: 100 draws of the same weight, of three topologies with these shares."""
     parsed = phloem.parse_newick(TREES, taxa=tuple("abcde"))
-    sample = phloem.TreeSample(parsed.taxa, parsed.topologies, np.array(weights), None)
-    order = np.argsort(-sample.weights, kind="stable")
+    group = np.repeat(np.arange(3, dtype=np.int32), [round(100 * share) for share in shares])
+    zeros = np.zeros(100)
+    lengths = np.full((100, 7), 0.1, np.float32)
+    draws = Draws(parsed.taxa, parsed.topologies, group, lengths, zeros + log_marginal, zeros, zeros)
+    trust = judge(draws.log_weights, None, steps_done=1, steps=1, finished=True)
     folder.mkdir(parents=True)
     run = RunDirectory(folder)
     run.write("config.toml", to_toml(InferConfig(runs=1)))
-    run.write("topologies.csv", format_topologies(sample[order]))
-    run.write("clades.csv", format_clades(phloem.split_frequencies(sample)))
+    write_draws(draws, folder / "draws.safetensors")
+    write_tables(run, draws.weighted())
     estimate = {"mean": log_marginal, "std": error}
     shared = {"names": list("abcde"), "taxa": 5, "sites": 3, "patterns": 2, "model": "JC69", "branches": "edge"}
     bounds = dict.fromkeys(("elbo", "lower_bound", "log_marginal_likelihood"), estimate)
-    run.write_json(
-        "summary.json",
-        shared | {"support": {}, "distinct_topologies": 3, "evaluation": {"repeats": 1, "samples": 1}} | bounds,
-    )
+    done = {"support": {}, "finished": True, "steps": 1, "evaluation": {"repeats": 1, "samples": 1}}
+    run.write_json("summary.json", shared | done | bounds | describe_draws(draws, trust))
 
 
 def combined(tmp_path, *runs) -> Posterior:
@@ -123,15 +126,23 @@ def combined(tmp_path, *runs) -> Posterior:
 
 def test_runs_count_by_their_marginal_likelihoods(tmp_path):
     found = combined(tmp_path, (-10.0, [0.7, 0.3, 0.0]), (-10.0 - math.log(3), [0.1, 0.5, 0.4]))
-    np.testing.assert_allclose(run_shares(found.runs), [0.75, 0.25])
+    np.testing.assert_allclose(found.summary["agreement"]["shares"], [0.75, 0.25])
     assert phloem.format_newick(found.topologies.topologies, found.taxa) == TREES
     np.testing.assert_allclose(found.topologies.weights, [0.55, 0.35, 0.1])
+    np.testing.assert_allclose(found.trees.topology_sample().weights, [0.55, 0.35, 0.1])
     assert found.log_marginal_likelihood.mean == pytest.approx(-10 + math.log((1 + 1 / 3) / 2))
     assert found.log_marginal_likelihood.std == pytest.approx(0.1 * math.hypot(0.75, 0.25))
     expected = phloem.split_frequencies(found.topologies)
     by_split = {members.tobytes(): share for members, share in zip(expected.members, expected.frequencies, strict=True)}
     for members, share in zip(found.clades.members, found.clades.frequencies, strict=True):
         assert share == pytest.approx(by_split[members.tobytes()])
+
+
+def test_a_mode_that_one_run_lost_is_in_the_combined_posterior(tmp_path):
+    """The second run knows one topology only, and its marginal likelihood is smaller by what it lacks."""
+    found = combined(tmp_path, (-10.0, [0.6, 0.4, 0.0]), (-10.0 + math.log(0.6), [1.0, 0.0, 0.0]))
+    assert found.topologies.weights[1] == pytest.approx(0.4 / 1.6)
+    assert found.trust.level == "do not trust"
 
 
 def test_topologies_and_clades_of_all_runs_are_in_the_order_of_their_probabilities(tmp_path):
@@ -142,29 +153,25 @@ def test_topologies_and_clades_of_all_runs_are_in_the_order_of_their_probabiliti
 
 
 def test_runs_are_compared_by_the_two_that_differ_most(tmp_path):
-    found = combined(tmp_path, (-10.0, [1, 0, 0], 0.3), (-12.0, [1, 0, 0], 0.4), (-10.5, [1, 0, 0], 1.2))
+    found = combined(tmp_path, (-10.0, [1, 0, 0]), (-12.0, [1, 0, 0]), (-10.5, [1, 0, 0]))
     assert found.summary["seed"] == InferConfig().seed
-    agreement = found.summary["agreement"]
-    assert agreement["marginal_likelihood_difference"] == 2
-    assert agreement["marginal_likelihood_error"] == pytest.approx(1.3)
+    assert found.summary["agreement"]["marginal_likelihood_difference"]["value"] == pytest.approx(2)
 
 
 def test_runs_that_agree_and_runs_that_do_not(tmp_path):
-    def text(posterior):
-        return "\n".join(describe_posterior(posterior.summary, posterior.topologies, posterior.clades))
-
-    agreeing = combined(tmp_path / "a", (-10.0, [0.7, 0.3, 0.0]), (-10.1, [0.68, 0.32, 0.0]))
-    assert agreeing.summary["agreement"]["largest_split_difference"] == pytest.approx(0.02)
-    assert "clade supports differ by 2.0 % at most" in text(agreeing)
-    assert "2 runs agree: -10.00, -10.10" in text(agreeing)
-    lost = combined(tmp_path / "b", (-10.0, [0.7, 0.3, 0.0]), (-11.0, [0.7, 0.3, 0.0]))
-    assert "2 runs DISAGREE: -10.00, -11.00" in text(lost)
+    agreeing = combined(tmp_path / "a", (-10.0, [0.7, 0.3, 0.0]), (-10.1, [0.69, 0.31, 0.0]))
+    assert agreeing.summary["agreement"]["largest_split_difference"] == pytest.approx(0.01)
+    of_runs = [finding for finding in agreeing.trust.findings if "run" in finding.name or "split" in finding.name]
+    assert [finding.level for finding in of_runs] == ["good", "good", "good"]
+    assert "Marginal likelihoods of the runs: 0.10 ± 0.00 apart, good" in str(agreeing)
+    lost = combined(tmp_path / "b", (-10.0, [0.7, 0.3, 0.0]), (-12.0, [0.7, 0.3, 0.0]))
+    assert lost.trust.level == "do not trust"
+    assert "DO NOT TRUST" in str(lost)
     other_clades = combined(tmp_path / "c", (-10.0, [0.7, 0.3, 0.0]), (-10.0, [0.3, 0.7, 0.0]))
-    assert "2 runs DISAGREE" in text(other_clades)
-    assert "run again with more steps" in text(other_clades)
-    unknown = combined(tmp_path / "d", (-10.0, [0.7, 0.3, 0.0], None), (-11.0, [0.7, 0.3, 0.0], None))
+    assert other_clades.trust.level == "do not trust"
+    assert "more runs" in str(other_clades)
+    unknown = combined(tmp_path / "d", (-10.0, [0.7, 0.3, 0.0], None), (-10.0, [0.7, 0.3, 0.0], None))
     assert unknown.log_marginal_likelihood.std is None
-    assert "2 runs agree: -10.00, -11.00 (errors unknown)" in text(unknown)
 
 
 def test_a_run_that_fails_ends_the_others_and_is_told_of(tmp_path, monkeypatch):

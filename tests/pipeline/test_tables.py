@@ -4,7 +4,7 @@ import numpy as np
 
 import phloem
 from phloem.pipeline import tables
-from phloem.pipeline.tables import format_clades, format_topologies, read_topologies
+from phloem.pipeline.tables import format_clades, format_topologies, read_clades, read_topologies
 
 TREES = ["(a,b,(c,(d,e)));", "(a,(b,(d,e)),c);", "(a,b,((c,e),d));"]
 
@@ -22,6 +22,20 @@ def test_the_last_cumulative_probability_says_what_is_not_listed(monkeypatch, tm
     assert read_topologies(path, tuple("abcde")).weights.tolist() == [0.5, 0.25]
 
 
-def test_clades_are_the_sides_without_the_first_taxon():
-    rows = format_clades(phloem.split_frequencies(sample(0.5, 0.3, 0.2))).splitlines()[1:]
-    assert rows == ["0.8,2,...**", "0.7,3,..***", "0.3,3,.*.**", "0.2,2,..*.*"]
+def test_clades_are_the_sides_without_the_first_taxon_and_single_taxa_come_last(tmp_path):
+    trees = sample(0.5, 0.3, 0.2)
+    lengths = np.full((3, 7), 0.25)
+    with_lengths = phloem.TreeSample(trees.taxa, trees.topologies, trees.weights, lengths)
+    text = format_clades(phloem.split_lengths(phloem.GroupedTrees.from_sample(with_lengths)))
+    header, *rows = [line.split(",") for line in text.splitlines()]
+    assert header == ["probability", "taxa", "members", "mean_length", "deviation", "median", "lower", "upper"]
+    clades = [[float(row[0]), row[1], row[2]] for row in rows]
+    assert clades[:4] == [[0.8, "2", "...**"], [0.7, "3", "..***"], [0.3, "3", ".*.**"], [0.2, "2", "..*.*"]]
+    assert clades[4:] == [[1.0, "1", "." * taxon + "*" + "." * (4 - taxon)] for taxon in range(5)]
+    assert {tuple(row[3:]) for row in rows} == {("0.25", "0.0", "0.25", "0.25", "0.25")}
+    path = tmp_path / "clades.csv"
+    path.write_text(text)
+    again = read_clades(path, trees.taxa)
+    expected = phloem.split_frequencies(trees)
+    np.testing.assert_array_equal(again.members, expected.members)
+    np.testing.assert_allclose(again.frequencies, expected.frequencies)

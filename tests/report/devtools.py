@@ -26,7 +26,9 @@ FLAGS = (
     "--remote-debugging-pipe",
 )
 # Chromium reads from descriptor 3 and writes to 4; Python's own way of passing descriptors keeps their numbers.
-LAUNCHER = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execvp(sys.argv[3], sys.argv[3:])"
+LAUNCHER = (
+    "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execvp(sys.argv[3], sys.argv[3:])"
+)
 
 
 class Page:

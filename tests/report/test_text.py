@@ -2,13 +2,20 @@
 
 import numpy as np
 
+from phloem.inference.trust import judge
 from phloem.report.text import describe_posterior, supports_of
 from phloem.trees.reading import parse_newick
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import split_frequencies
 
 TREES = ["(a,b,(c,(d,e)));", "(a,(b,(d,e)),c);", "(a,b,((c,e),d));"]
-SUMMARY = {name: {"mean": -10.0, "std": None} for name in ("log_marginal_likelihood", "elbo", "lower_bound")}
+TRUST = judge(np.random.default_rng(1).normal(size=5000), None, steps_done=5, steps=5, finished=True)
+SUMMARY = {name: {"mean": -10.0, "std": None} for name in ("log_marginal_likelihood", "elbo", "lower_bound")} | {
+    "finished": True,
+    "steps": 4000,
+    "trust": TRUST._asdict() | {"findings": [finding._asdict() for finding in TRUST.findings]},
+    "credible_sets": [{"share": 0.5, "topologies": 1}, {"share": 0.95, "topologies": 1042}],
+}
 
 
 def sample(*weights: float) -> TreeSample:
@@ -20,7 +27,7 @@ def best_lines(found: TreeSample, distinct: int) -> list[str]:
     summary = SUMMARY | {"evaluation": {"repeats": 1, "samples": 5}, "distinct_topologies": distinct}
     lines = list(describe_posterior(summary, found, split_frequencies(found)))
     first = next(place for place, line in enumerate(lines) if "drawn" in line)
-    return lines[first : lines.index("", first)]
+    return lines[first : next(place for place, line in enumerate(lines) if "credible sets" in line)]
 
 
 def test_improbable_topologies_are_counted_and_not_listed():
@@ -48,16 +55,23 @@ def test_supports_are_those_of_each_interior_branch_and_0_where_a_split_was_not_
 
 def test_no_line_is_wider_than_it_may_be():
     found = sample(0.7, 0.3)
-    estimates = [{"mean": -7108.41, "std": 0.1}] * 12
-    agreement = {
-        "log_marginal_likelihoods": estimates,
-        "marginal_likelihood_difference": 0.0,
-        "marginal_likelihood_error": 0.3,
-        "largest_split_difference": 0.5,
-    }
-    summary = SUMMARY | {"evaluation": {"repeats": 100, "samples": 1000}, "distinct_topologies": 2}
-    summary |= {"runs": 12, "agreement": agreement}
+    summary = SUMMARY | {"evaluation": {"repeats": 100, "samples": 1000}, "distinct_topologies": 2, "finished": False}
     for width in (40, 60, 80):
         lines = list(describe_posterior(summary, found, split_frequencies(found), width=width))
         assert max(map(len, lines)) <= width
-        assert " ".join(lines).count("-7108.41") == 12
+
+
+def test_the_verdict_stands_with_what_it_rests_on_and_what_to_do():
+    found = sample(0.7, 0.3)
+    summary = SUMMARY | {"evaluation": {"repeats": 100, "samples": 1000}, "distinct_topologies": 2}
+    text = "\n".join(describe_posterior(summary, found, split_frequencies(found)))
+    assert "can it be trusted? good" in text
+    for finding in TRUST.findings:
+        assert f"  {finding.name}: {finding.value}, good" in text
+    assert "Nothing to worry about" in text
+    assert "topologies in the credible sets: 50 %: 1, 95 %: 1,042" in text
+    assert "not finished" not in text
+    worse = summary | {"trust": summary["trust"] | {"level": "do not trust"}, "finished": False}
+    lines = list(describe_posterior(worse, found, split_frequencies(found)))
+    assert lines[0] == "not finished: this is the posterior after 4,000 steps"
+    assert "can it be trusted? DO NOT TRUST" in lines

@@ -127,8 +127,8 @@ def print_posterior(posterior: "Posterior") -> None:
     print(f"""
 files in {directory}:
   report.html                   all of this to look at, in a browser
-  consensus.nex                 consensus trees with supports and lengths, for FigTree
-  posterior.nex, posterior.log  1,000 posterior trees, and their trace, for Tracer and others
+  consensus.nex                 consensus trees, supports and lengths: FigTree
+  posterior.nex, posterior.log  1,000 posterior trees, and their trace: Tracer
   topologies.csv, clades.csv    topologies and clades with their probabilities
   summary.json, history.csv     these numbers, and how training went
   config.toml                   every setting, for --config

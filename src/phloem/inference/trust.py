@@ -116,7 +116,7 @@ def _advice(weights: Level, runs: Level, finished: bool, is_single: bool) -> str
     if weights == "do not trust":
         return "Train longer (--steps), or use a more flexible model of branch lengths (--branches edge)."
     if "usable" in (weights, runs):
-        return "Good enough for a first reading. For publication train longer (--steps) or draw more (--repeats)."
+        return "Good enough to work with; errors may be larger than stated. Longer training (--steps) makes it safer."
     if is_single:
         return "Nothing to worry about; a second run (--runs 2) would show whether a mode was missed."
     return "Nothing to worry about."

@@ -46,7 +46,16 @@ def clades(
             is_left = x[split] < 0.5
             ax_text = clade_name(one.taxa, members[split])
             side = (4, -1) if is_left else (-4, 1)
-            write(ax, [ax_text], x[[split]], y[[split]], side, ha="left" if is_left else "right", va="center", size=SMALL_SIZE)
+            write(
+                ax,
+                [ax_text],
+                x[[split]],
+                y[[split]],
+                side,
+                ha="left" if is_left else "right",
+                va="center",
+                size=SMALL_SIZE,
+            )
         note = f"{len(x)} clades\nlargest difference {difference.max(initial=0):.3f}"
         ax.text(0.02, 0.98, note, transform=ax.transAxes, va="top", size=SMALL_SIZE, color=MUTED)
         ax.set_xlabel(f"Clade frequency, {names[0]}")

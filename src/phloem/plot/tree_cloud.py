@@ -70,9 +70,7 @@ def _order(trees: TreeSample, like: SummaryTree) -> IntArray:
     return np.array([number[like.taxa[leaf]] for leaf in order], np.int32)
 
 
-def _draw_trees(
-    ax: Axes, trees: TreeSample, x: FloatArray, y: FloatArray, place: LongArray, colors: list[str]
-) -> None:
+def _draw_trees(ax: Axes, trees: TreeSample, x: FloatArray, y: FloatArray, place: LongArray, colors: list[str]) -> None:
     """Straight lines from node to node, the least probable topologies first, so that the best are on top."""
     order = np.argsort(-place, kind="stable")
     parent = trees.topologies.parent[order]

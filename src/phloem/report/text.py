@@ -24,7 +24,7 @@ def describe_posterior(
 ) -> Iterator[str]:
     """Lines of at most `width` characters."""
     if not summary["finished"]:
-        yield f"not finished: this is the posterior after {summary['steps']:,} steps"
+        yield from textwrap.wrap(f"not finished: this is the posterior after {summary['steps']:,} steps", width)
         yield ""
     yield from describe_estimates(summary, width)
     if summary.get("stopped_early"):
@@ -86,8 +86,8 @@ def describe_trust(summary: Mapping[str, Any], width: int) -> Iterator[str]:
     trust = summary["trust"]
     yield f"can it be trusted? {trust['level'].upper() if trust['level'] != 'good' else 'good'}"
     for finding in trust["findings"]:
-        line = f"  {finding['name'][0].lower()}{finding['name'][1:]}: {finding['value']}"
-        yield from textwrap.wrap(f"{line}, {finding['level']}", width, subsequent_indent="    ", initial_indent="  ")
+        line = f"  {finding['name']}: {finding['value']}, {finding['level']}"
+        yield from textwrap.wrap(line, width, subsequent_indent="    ")
     yield from textwrap.wrap(trust["advice"], width, initial_indent="  ", subsequent_indent="  ")
 
 

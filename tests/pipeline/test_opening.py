@@ -1,0 +1,110 @@
+"""Run directories as they are: finished, not finished, drawn from anew, of no use."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import phloem
+from phloem.config import EvaluationConfig
+from phloem.errors import FileProblem
+from phloem.inference import checkpoints
+from phloem.pipeline.opening import Drawing, open_posterior, taxa_of
+
+
+def test_a_finished_run_is_what_its_files_say(finished_run):
+    posterior = open_posterior(finished_run)
+    assert posterior.is_finished
+    assert posterior.summary == phloem.load_posterior(finished_run).summary
+    assert taxa_of(finished_run) == posterior.taxa
+
+
+def test_the_runs_own_drawing_gives_its_own_summary(finished_run, finished_runs):
+    for path in (finished_run, finished_runs):
+        own = Drawing(EvaluationConfig(samples=200, repeats=5))
+        assert open_posterior(path, drawing=own).summary == phloem.load_posterior(path).summary
+
+
+def test_other_draws_give_other_numbers_of_the_same_model(finished_run):
+    told = []
+    drawing = Drawing(EvaluationConfig(samples=300, repeats=4), seed=9)
+    other = open_posterior(finished_run, drawing=drawing, progress=told.append)
+    own = open_posterior(finished_run)
+    assert other.summary["evaluation"] == {"repeats": 4, "samples": 300}
+    assert len(other.draws) == 1200
+    assert other.elbo != own.elbo
+    assert other.elbo.mean == pytest.approx(own.elbo.mean, abs=20)
+    assert told == [0.25, 0.5, 0.75, 1.0]
+
+
+def test_an_unfinished_run_is_drawn_from_as_far_as_it_has_come(unfinished_run):
+    posterior = open_posterior(unfinished_run)
+    assert not posterior.is_finished
+    assert posterior.summary["steps"] == 1000
+    assert posterior.trust.findings[-1].value == "step 1,000 of 2,000"
+    assert [report.step for report in posterior.history][-1] == 1000
+    assert str(posterior).startswith("not finished: this is the posterior after 1,000 steps")
+    found = phloem.evaluate(
+        posterior.model,
+        posterior.target,
+        EvaluationConfig(samples=200, repeats=5),
+        particles=10,
+        stream=phloem.RandomStream(1, "evaluation"),
+    )
+    assert found.elbo == posterior.elbo
+    with pytest.raises(FileProblem, match="not finished"):
+        phloem.load_posterior(unfinished_run)
+
+
+def test_of_several_runs_those_that_have_begun_are_looked_at(finished_runs, unfinished_run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(finished_runs, copy)
+    (copy / "summary.json").unlink()
+    whole = open_posterior(copy)
+    assert whole.is_finished
+    assert whole.summary == phloem.load_posterior(finished_runs).summary
+    (copy / "run-2" / "summary.json").unlink()
+    told = []
+    again = open_posterior(copy, progress=told.append)
+    assert again.summary["runs"] == 2
+    assert not again.is_finished
+    assert told[-1] == 1.0
+    assert told[0] > 0.5, "the first run has its draws"
+    np.testing.assert_array_equal(again.draws.log_weights, whole.draws.log_weights)
+    shutil.rmtree(copy / "run-2" / "checkpoints")
+    alone = open_posterior(copy)
+    assert alone.summary["runs"] == 1
+    assert not alone.is_finished
+    (copy / "config.toml").unlink()
+    assert open_posterior(copy).config == replace(alone.config, runs=2)
+
+
+@pytest.mark.parametrize("nothing", ["missing", "empty", "untrained"])
+def test_there_must_be_something_to_look_at(nothing, tmp_path, unfinished_run):
+    path = tmp_path / "run"
+    if nothing == "empty":
+        path.mkdir()
+    if nothing == "untrained":
+        shutil.copytree(unfinished_run, path)
+        for file in (path / "checkpoints").iterdir():
+            file.unlink()
+    problem = "no step of training is done yet" if nothing == "untrained" else "holds no run of phloem's"
+    with pytest.raises(FileProblem, match=problem):
+        open_posterior(path)
+    with pytest.raises(FileProblem, match=f"{path}: "):
+        taxa_of(path)
+
+
+def test_a_run_of_another_version_is_told_of(unfinished_run, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "FORMAT", "2")
+    with pytest.raises(FileProblem, match="in format 1, and this version has format 2"):
+        open_posterior(unfinished_run)
+
+
+def test_damaged_checkpoints_are_told_of(unfinished_run, tmp_path):
+    shutil.copytree(unfinished_run, tmp_path / "run")
+    for file in (tmp_path / "run" / "checkpoints").iterdir():
+        file.write_bytes(b"nothing")
+    with pytest.raises(FileProblem, match="damaged"):
+        open_posterior(tmp_path / "run")

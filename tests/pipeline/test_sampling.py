@@ -1,0 +1,89 @@
+"""Posterior trees: as often as their weights say, or with them."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import phloem
+from phloem.errors import BadArgument
+from phloem.pipeline.sampling import resample, sample_posterior, shortest_decimals
+
+
+@pytest.fixture(scope="module")
+def posterior(finished_runs):
+    return phloem.load_posterior(finished_runs)
+
+
+@given(st.integers(1, 200), st.integers(1, 300), st.floats(0, 0.999999), st.integers(0, 2**32 - 1))
+def test_every_draw_comes_as_often_as_its_weight_says_to_the_next_whole_number(draws, count, offset, seed):
+    weights = np.random.default_rng(seed).dirichlet(np.full(draws, 0.3))
+    weights /= weights.sum()
+    chosen = resample(weights, count, offset)
+    assert len(chosen) == count
+    times = np.bincount(chosen, minlength=draws)
+    assert (np.abs(times - count * weights) < 1 + 1e-6).all()
+    assert not times[weights == 0].any()
+
+
+def test_resampled_trees_are_draws_of_the_run_with_their_numbers(posterior):
+    found = sample_posterior(posterior, 500, seed=3)
+    draws = posterior.draws
+    rows = {
+        (draws.topologies.parent[number].tobytes(), lengths.tobytes()): place
+        for place, (number, lengths) in enumerate(zip(draws.group, draws.branch_lengths, strict=True))
+    }
+    lengths = found.trees.branch_lengths
+    places = [
+        rows[parent.tobytes(), row.astype(np.float32).tobytes()]
+        for parent, row in zip(found.trees.topologies.parent, lengths, strict=True)
+    ]
+    np.testing.assert_allclose(found.log_likelihood + found.log_prior, draws.log_joint[places], rtol=1e-12)
+    np.testing.assert_array_equal(found.log_q, (draws.log_q_topology + draws.log_q_branches)[places])
+    with torch.no_grad():
+        likelihood = posterior.target.likelihood(found.trees.topologies, torch.from_numpy(lengths.copy())).numpy()
+    np.testing.assert_allclose(found.log_likelihood, likelihood, atol=2e-3)  # lengths are kept in single precision
+    np.testing.assert_allclose(found.trees.weights, 1 / 500)
+    times = np.bincount(places, minlength=len(draws))
+    assert (np.abs(times - 500 * posterior.trees.weights) < 1 + 1e-9).all()
+    assert (np.diff(places) < 0).any(), "in no order: a trace shows no steps"
+
+
+def test_weighted_trees_are_different_draws_with_their_weights(posterior):
+    whole = sample_posterior(posterior, len(posterior.draws), weighted=True)
+    assert whole.is_weighted
+    assert whole.trees.weights.sum() == pytest.approx(1)
+    frequencies = phloem.split_frequencies(whole.trees)
+    own = {m.tobytes(): f for m, f in zip(posterior.clades.members, posterior.clades.frequencies, strict=True)}
+    for members, share in zip(frequencies.members, frequencies.frequencies, strict=True):
+        assert own[members.tobytes()] == pytest.approx(share, abs=1e-9)
+    few = sample_posterior(posterior, 50, weighted=True, seed=2)
+    assert len(np.unique(few.trees.branch_lengths[:, 0])) == 50
+
+
+def test_ranks_are_those_of_the_table_of_topologies(posterior):
+    found = sample_posterior(posterior, 200)
+    table = posterior.topologies.topologies.parent
+    for rank, parent in zip(found.topology, found.trees.topologies.parent, strict=True):
+        assert (table[rank - 1] == parent).all()
+
+
+def test_the_same_seed_gives_the_same_trees(posterior):
+    one, two, other = (sample_posterior(posterior, 20, seed=seed).trees for seed in (4, 4, 5))
+    np.testing.assert_array_equal(one.branch_lengths, two.branch_lengths)
+    assert (one.branch_lengths != other.branch_lengths).any()
+
+
+def test_lengths_have_no_more_digits_than_they_need():
+    values = np.array([0.1, 1e-30, 12.5, 1 / 3], np.float32)
+    found = shortest_decimals(values)
+    np.testing.assert_array_equal(found.astype(np.float32), values)
+    assert [repr(value) for value in found.tolist()] == ["0.1", "1e-30", "12.5", "0.33333334"]
+
+
+def test_no_more_trees_than_draws(posterior):
+    with pytest.raises(BadArgument, match="the run has 2,000 draws"):
+        sample_posterior(posterior, 2001)
+    with pytest.raises(BadArgument, match="at least one"):
+        sample_posterior(posterior, 0)
