@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from phloem.target.substitution import k80 as k80
     from phloem.target.substitution import sym as sym
     from phloem.target.substitution import tn93 as tn93
+    from phloem.trees.annotated import format_annotated as format_annotated
+    from phloem.trees.annotated import write_annotated_newick as write_annotated_newick
+    from phloem.trees.annotated import write_annotated_nexus as write_annotated_nexus
     from phloem.trees.branch_lengths import SplitLengths as SplitLengths
     from phloem.trees.branch_lengths import split_lengths as split_lengths
     from phloem.trees.consensus import extended_majority_rule as extended_majority_rule
@@ -67,6 +70,8 @@ if TYPE_CHECKING:
     from phloem.trees.reading import parse_newick as parse_newick
     from phloem.trees.reading import read_any_trees as read_any_trees
     from phloem.trees.reading import read_trees as read_trees
+    from phloem.trees.rooting import root_at_midpoint as root_at_midpoint
+    from phloem.trees.rooting import root_at_outgroup as root_at_outgroup
     from phloem.trees.sample import TreeSample as TreeSample
     from phloem.trees.sample import pool as pool
     from phloem.trees.splits import split_frequencies as split_frequencies
@@ -124,6 +129,7 @@ _MODULES = {
     "phloem.target.prior": ("TreePrior",),
     "phloem.target.site_rates": ("SiteRates",),
     "phloem.target.substitution": ("SubstitutionModel", "f81", "gtr", "hky85", "jc69", "k80", "sym", "tn93"),
+    "phloem.trees.annotated": ("format_annotated", "write_annotated_newick", "write_annotated_nexus"),
     "phloem.trees.branch_lengths": ("SplitLengths", "split_lengths"),
     "phloem.trees.consensus": ("extended_majority_rule", "majority_rule", "maximum_clade_credibility"),
     "phloem.trees.credible": ("credible_topologies",),
@@ -132,6 +138,7 @@ _MODULES = {
     "phloem.trees.grouped": ("GroupedTrees",),
     "phloem.trees.intervals": ("shortest_interval",),
     "phloem.trees.reading": ("parse_newick", "read_any_trees", "read_trees"),
+    "phloem.trees.rooting": ("root_at_midpoint", "root_at_outgroup"),
     "phloem.trees.sample": ("TreeSample", "pool"),
     "phloem.trees.splits": ("split_frequencies",),
     "phloem.trees.summary_tree": ("SummaryTree", "summary_tree"),

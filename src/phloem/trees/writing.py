@@ -1,7 +1,7 @@
-"""Writing trees: Newick and NEXUS text that FigTree, DendroPy and Biopython read back."""
+"""Writing trees: Newick and NEXUS text that FigTree, DendroPy, Biopython and R's ape read back."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from phloem.errors import BadArgument
@@ -25,22 +25,30 @@ def format_newick(
     topologies: TopologyBatch, taxa: Sequence[str], branch_lengths: FloatArray | None = None
 ) -> list[str]:
     """Each topology as `(first,…,…);`, with lengths where they are given and not nan."""
-    labels = _leaf_labels(taxa, topologies.taxon_count)
+    labels = leaf_labels(taxa, topologies.taxon_count)
     if branch_lengths is not None and branch_lengths.shape != (len(topologies), topologies.branch_count):
         raise BadArgument(f"newick: branch lengths of shape {branch_lengths.shape} do not fit the trees.")
+    nothing = [""] * topologies.node_count
     return [
-        _newick(parent, labels, None if branch_lengths is None else branch_lengths[index])
+        join_newick(
+            parent,
+            labels,
+            nothing if branch_lengths is None else [*map(format_length, branch_lengths[index].tolist()), ""],
+        )
         for index, parent in enumerate(topologies.parent)
     ]
 
 
 def format_tree(tree: Tree, taxa: Sequence[str]) -> str:
     """One tree of any degrees in Newick format; a root of degree two stays."""
-    return _newick(tree.parent, _leaf_labels(taxa, tree.leaf_count), None)
+    return join_newick(tree.parent, leaf_labels(taxa, tree.leaf_count), [""] * len(tree.parent))
 
 
 def write_newick(sample: TreeSample, path: str | Path) -> None:
-    """One tree a line. Newick has no place for weights that all programs accept: NEXUS keeps them."""
+    """One tree a line. Newick has no place for weights that all programs accept: NEXUS keeps them.
+
+    Of names with apostrophes ape makes NA here; in NEXUS it leaves the apostrophes out.
+    """
     with atomic_write(Path(path)) as stream:
         for line in format_newick(sample.topologies, sample.taxa, sample.branch_lengths):
             stream.write(line.encode() + b"\n")
@@ -48,13 +56,22 @@ def write_newick(sample: TreeSample, path: str | Path) -> None:
 
 def write_nexus(sample: TreeSample, path: str | Path) -> None:
     """A TREES block with a translate table and `[&W …]` weights, as MrBayes writes them."""
+    numbers = [str(number) for number in range(1, len(sample.taxa) + 1)]
+    trees = format_newick(sample.topologies, numbers, sample.branch_lengths)
+    weighted = enumerate(zip(sample.weights.tolist(), trees, strict=True), 1)
+    statements = (f"tree tree_{number} = [&U] [&W {weight!r}] {tree}" for number, (weight, tree) in weighted)
     with atomic_write(Path(path)) as stream:
-        for line in _nexus_lines(sample):
+        for line in nexus_lines(sample.taxa, statements):
             stream.write(line.encode() + b"\n")
 
 
-def _nexus_lines(sample: TreeSample) -> Iterator[str]:
-    names = [quote_label(name, PLAIN_NEXUS_LABEL) for name in sample.taxa]
+def nexus_lines(taxa: Sequence[str], statements: Iterable[str]) -> Iterator[str]:
+    """A NEXUS file with a TAXA block and a TREES block, whose statements call the taxa 1, 2, …
+
+    Every entry of the translate table, and its semicolon, has a line of its own: ape looks for lines, and would take
+    a last name that ends in "end" for the end of the block.
+    """
+    names = [quote_label(name, PLAIN_NEXUS_LABEL) for name in taxa]
     yield "#NEXUS"
     yield "begin taxa;"
     yield f"    dimensions ntax={len(names)};"
@@ -65,15 +82,14 @@ def _nexus_lines(sample: TreeSample) -> Iterator[str]:
     yield "begin trees;"
     yield "    translate"
     for number, name in enumerate(names, 1):
-        yield f"        {number} {name}{',' if number < len(names) else ';'}"
-    numbers = [str(number) for number in range(1, len(names) + 1)]
-    trees = format_newick(sample.topologies, numbers, sample.branch_lengths)
-    for number, (weight, tree) in enumerate(zip(sample.weights, trees, strict=True), 1):
-        yield f"    tree tree_{number} = [&U] [&W {float(weight)!r}] {tree}"
+        yield f"        {number} {name}{',' if number < len(names) else ''}"
+    yield "    ;"
+    yield from (f"    {statement}" for statement in statements)
     yield "end;"
 
 
-def _leaf_labels(taxa: Sequence[str], leaf_count: int) -> list[str]:
+def leaf_labels(taxa: Sequence[str], leaf_count: int) -> list[str]:
+    """The taxa's names as they stand in a tree."""
     if len(taxa) != leaf_count or len(set(taxa)) != leaf_count or not all(taxa):
         raise BadArgument(
             f"newick: {leaf_count} taxa need as many names, none empty and no two alike; got {len(taxa)}."
@@ -81,13 +97,16 @@ def _leaf_labels(taxa: Sequence[str], leaf_count: int) -> list[str]:
     return [quote_label(name) for name in taxa]
 
 
-def _newick(parent: IntArray, labels: list[str], lengths: FloatArray | None) -> str:
-    """Walk the tree once, root first, children in order of their least leaf; linear at any depth."""
-    suffixes = [""] * len(parent)
-    if lengths is not None:
-        for branch, length in enumerate(lengths.tolist()):
-            if length == length:  # not nan
-                suffixes[branch] = f":{length!r}"
+def format_length(length: float) -> str:
+    """`:` and the length to the last bit, or nothing where it is nan."""
+    return f":{length!r}" if length == length else ""
+
+
+def join_newick(parent: IntArray, labels: Sequence[str], suffixes: Sequence[str]) -> str:
+    """The text of a tree, with what comes after each leaf's label or each node's bracket given.
+
+    Walks the tree once, root first, children in order of their least leaf; linear at any depth.
+    """
     children = _ordered_children(parent, len(labels))
     parts: list[str] = []
     pending: list[int | str] = [len(parent) - 1]
