@@ -11,7 +11,7 @@ from phloem.inference.trust import Level
 from phloem.report import wording
 from phloem.report.charts import Histogram, histogram, training_charts
 from phloem.report.citation import PAPER, bibtex, phloem_version, read_provenance
-from phloem.report.clade_table import LEAST_PROBABILITY, branch_table, clade_table
+from phloem.report.clade_table import branch_table, clade_table
 from phloem.report.cloud import cloud_data
 from phloem.report.contents import ReportContents
 from phloem.report.embedded import embedded_json
@@ -58,7 +58,6 @@ def render_report(contents: ReportContents) -> str:
             branch_lengths=_branch_lengths(contents),
             branches=branch_table(contents),
             clades=clade_table(contents),
-            least_probability=LEAST_PROBABILITY,
             charts=training_charts(contents.histories),
             provenance=read_provenance(contents.provenance),
             release=release,

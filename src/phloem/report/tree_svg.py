@@ -13,8 +13,9 @@ from phloem.report.wording import brief, count, interval, length, percent, short
 from phloem.trees.summary_tree import SummaryTree
 
 ROWS = ((40, 22), (120, 18), (math.inf, 15))  # up to so many taxa, pixels a row
-TYPE = 13  # pixels, of names
-NARROW, WIDE = 210.0, 520.0  # pixels that the tree without its names has on a phone, and on other screens
+# Pixels that a tree without its names must have for a number of each kind to be shown; the styles have them too.
+ROOMS = (("always", 110.0), ("wide", 520.0), ("widest", 760.0))
+MANY_WIDTH = 300  # the least for a tree of many taxa, which may be deep
 SUPPORT_CLASSES = ((0.95, "strong"), (0.8, "fair"), (0.5, "weak"), (0.0, "poor"))
 
 
@@ -28,7 +29,7 @@ class Branch(NamedTuple):
     y: str
     look: str  # a class of the style sheet
     number: str  # the support, or nothing
-    room: str  # "always", "wide" where only wide drawings have room for the number, else nothing
+    room: str  # how wide the drawing must be to have room for the number; nothing if it has none
     words: str  # lines of a tooltip
 
 
@@ -60,8 +61,9 @@ class TreePicture(NamedTuple):
     """A tree from left to right."""
 
     height: int
-    label_room: int  # pixels at the right
+    label_room: str  # ems of the names' type, at the right
     row_height: int
+    least_width: int  # pixels without the names; below, one scrolls
     branches: list[Branch]
     joints: list[Joint]
     tips: list[Tip]
@@ -76,9 +78,12 @@ def draw_consensus(consensus: SummaryTree, layout: TreeLayout, *, with_lengths: 
     # The best supported are the least news: where there is no room for all, the doubtful ones come first.
     by_doubt = dict(sorted(numbers.items(), key=lambda item: (consensus.support[item[0]], item[0])))
     start = x[np.maximum(consensus.tree.parent, 0)]
-    always = room_for_numbers(by_doubt, start, x, layout.row, width=NARROW, row_height=row_height)
-    wide = room_for_numbers(by_doubt, start, x, layout.row, width=WIDE, row_height=row_height)
-    rooms = {node: "wide" for node in wide} | {node: "always" for node in wide & always}
+    rooms: dict[int, str] = {}
+    for room, width in ROOMS:
+        # What a narrow drawing has room for, a wider one has too: those numbers come first.
+        texts = {node: numbers[node] for node in rooms} | by_doubt
+        fitting = room_for_numbers(texts, start, x, layout.row, width=width, row_height=row_height)
+        rooms |= {node: room for node in texts if node in fitting and node not in rooms}
     parent: list[int] = consensus.tree.parent.tolist()
     children = children_of(parent)
     leaf_names = _names_below(consensus, children)
@@ -115,6 +120,7 @@ def draw_consensus(consensus: SummaryTree, layout: TreeLayout, *, with_lengths: 
         height=len(tips) * row_height,
         label_room=label_room([tip.label for tip in tips]),
         row_height=row_height,
+        least_width=int(ROOMS[0][1]) if len(tips) <= ROWS[0][0] else MANY_WIDTH,
         branches=branches,
         joints=joints,
         tips=tips,
@@ -132,9 +138,9 @@ def row_height_of(taxa: int) -> int:
     return next(height for most, height in ROWS if taxa <= most)
 
 
-def label_room(labels: list[str]) -> int:
-    """Pixels that the longest of some names needs."""
-    return math.ceil(max(map(text_width, labels)) * TYPE) + 12
+def label_room(labels: list[str]) -> str:
+    """Ems that the longest of some names needs."""
+    return f"{max(map(text_width, labels)):.2f}"
 
 
 def support_class(support: float) -> str:

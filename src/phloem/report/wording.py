@@ -78,5 +78,15 @@ def short_name(name: str, longest: int = LONGEST_NAME) -> str:
 
 
 def text_width(text: str) -> float:
-    """About how wide a text is in ems of a sans-serif type: enough room for most, too much for some."""
-    return sum(1.0 if unicodedata.east_asian_width(sign) in "WF" else 0.62 for sign in text)
+    """About how wide a text is in ems of a sans-serif type; rather too wide, as types differ."""
+    return sum(map(_sign_width, text))
+
+
+def _sign_width(sign: str) -> float:
+    if unicodedata.east_asian_width(sign) in "WF":
+        return 1.0
+    if unicodedata.combining(sign):
+        return 0.0
+    if sign.isupper() or sign in "mw%@…":
+        return 0.75
+    return 0.4 if sign in "ijlftr.,:;|'()[]-/ " else 0.61

@@ -70,7 +70,6 @@
     for (let taxon = 0; taxon < taxonCount; taxon++) tree.append(svg("text", { class: "name", x: across(at.x[taxon]), y: down(at.y[taxon]), dx: 6, dy: ".34em" }, shortName(taxon)));
     const scale = svg("svg", { class: "scale", width: "100%", height: 30, "aria-hidden": "true" });
     phloem.drawScale(scale, largest);
-    box.style.paddingRight = document.querySelector("#consensus .tree-box").style.paddingRight;
     box.replaceChildren(tree, scale);
     phloem.enliven(tree);
   }

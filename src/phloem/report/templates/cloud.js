@@ -63,6 +63,4 @@
   new ResizeObserver(draw).observe(canvas);
   document.getElementsByName("cloud-drawing").forEach((choice) => choice.addEventListener("change", draw));
   document.addEventListener("themechange", draw);
-  addEventListener("beforeprint", draw);
-  addEventListener("afterprint", draw);
 })();

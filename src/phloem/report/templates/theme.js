@@ -14,6 +14,10 @@
     document.dispatchEvent(new Event("themechange"));
   }
   asked.addEventListener("change", tell);
+  /* Paper is white: what is drawn by script must be drawn for it, too. */
+  let before;
+  addEventListener("beforeprint", function () { before = root.dataset.theme; root.dataset.theme = "light"; tell(); });
+  addEventListener("afterprint", function () { if (before) root.dataset.theme = before; else delete root.dataset.theme; tell(); });
   document.addEventListener("DOMContentLoaded", function () {
     document.getElementById("theme").addEventListener("click", function () {
       root.dataset.theme = isDark() ? "light" : "dark";

@@ -27,7 +27,7 @@ const phloem = (function () {
     return { children, order };
   }
 
-  const percent = (share) => share > 0 && share < 0.0005 ? "<0.1 %" : share >= 0.9995 && share < 1 ? ">99.9 %" : (100 * share).toFixed(1).replace(/\.0$/, "") + " %";
+  const percent = (share) => share > 0 && share < 0.0005 ? "<0.1\u202f%" : share >= 0.9995 && share < 1 ? ">99.9\u202f%" : (100 * share).toFixed(1).replace(/\.0$/, "") + "\u202f%";
   const number = (share) => share >= 0.9995 ? "100" : share > 0 && share < 0.005 ? "<1" : String(Math.min(99, Math.round(100 * share)));
   const length = (value) => value >= 0.001 || value === 0 ? value.toFixed(4) : value.toExponential(1).replace("-", "−");
   function niceStep(rough) {
