@@ -5,13 +5,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from phloem.errors import BadArgument
-from phloem.kernels.arrays import FloatArray
+from phloem.kernels.arrays import BoolArray, FloatArray
 from phloem.plot.clade_names import clade_name
-from phloem.plot.lettering import write
+from phloem.plot.lettering import write, write_below
 from phloem.plot.style import BLUE, FAINT, MUTED, ONE_COLUMN, SMALL_SIZE, VERMILION, axes_for, figure_of, styled
 from phloem.trees.sample import check_same_taxa
 from phloem.trees.splits import SplitFrequencies
 
+KEY = 27  # points below the axes, under their label, where the key to the numbers begins
+LINE = 0.1  # inches a line of the key
 LEAST_LABELLED = 0.01  # difference that is worth a label
 
 
@@ -24,9 +26,9 @@ def clades(
     width: float = ONE_COLUMN,
     ax: Axes | None = None,
 ) -> Figure:
-    """A dot for each clade that either sample has, those that differ most with a label of their taxa.
+    """A dot for each clade that either sample has, those that differ most with a number; a key below has their taxa.
 
-    Samples that agree have all dots on the diagonal. The largest and the average difference stand in the corner.
+    Samples that agree have all dots on the diagonal. The largest difference stands in the corner.
     """
     if labelled < 0:
         raise BadArgument(f"clade plot: {labelled} labels. Give 0 or more.")
@@ -37,28 +39,33 @@ def clades(
     worst = [int(split) for split in np.argsort(-difference, kind="stable")[:labelled]]
     worst = [split for split in worst if difference[split] >= LEAST_LABELLED]
     with styled():
-        ax = axes_for(ax, width, width)
+        ax = axes_for(ax, width, width + LINE * len(worst))
         ax.set_box_aspect(1)
         ax.plot([0, 1], [0, 1], color=FAINT, linewidth=0.8, zorder=0)
         ax.plot(x, y, "o", color=BLUE, markersize=3.2, alpha=0.6, markeredgewidth=0, clip_on=False)
         ax.plot(x[worst], y[worst], "o", color=VERMILION, markersize=3.2, markeredgewidth=0, clip_on=False)
-        for split in worst:
-            is_left = x[split] < 0.5
-            ax_text = clade_name(one.taxa, members[split])
-            side = (4, -1) if is_left else (-4, 1)
-            write(
-                ax,
-                [ax_text],
-                x[[split]],
-                y[[split]],
-                side,
-                ha="left" if is_left else "right",
-                va="center",
-                size=SMALL_SIZE,
-            )
+        numbers = [str(number) for number in range(1, len(worst) + 1)]
+        write(ax, numbers, x[worst], y[worst], (3, -1), va="top", size=SMALL_SIZE, color=VERMILION)
+        key = [
+            f"{number}  {clade_name(one.taxa, members[split])}" for number, split in zip(numbers, worst, strict=True)
+        ]
+        write_below(ax, "\n".join(key), KEY, size=SMALL_SIZE)
         note = f"{len(x)} clades\nlargest difference {difference.max(initial=0):.3f}"
         ax.text(0.02, 0.98, note, transform=ax.transAxes, va="top", size=SMALL_SIZE, color=MUTED)
         ax.set_xlabel(f"Clade frequency, {names[0]}")
         ax.set_ylabel(f"Clade frequency, {names[1]}")
         ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     return figure_of(ax)
+
+
+def _both(one: SplitFrequencies, other: SplitFrequencies) -> tuple[BoolArray, FloatArray]:
+    """The splits of both, (splits, n) in the first one's taxa, and their frequencies, (2, splits)."""
+    place = {name: taxon for taxon, name in enumerate(other.taxa)}
+    members = other.members[:, [place[name] for name in one.taxa]]
+    members = members ^ members[:, :1]  # the side without what is taxon 0 now
+    rows: dict[bytes, list[float]] = {}
+    for number, (sides, sample) in enumerate(((one.members, one), (members, other))):
+        for side, frequency in zip(sides, sample.frequencies.tolist(), strict=True):
+            rows.setdefault(side.tobytes(), [0.0, 0.0])[number] = frequency
+    sides = np.frombuffer(b"".join(rows), np.bool_).reshape(-1, len(one.taxa))
+    return sides, np.array(list(rows.values())).reshape(-1, 2).T

@@ -22,9 +22,14 @@ def write(
     ax: Axes, texts: Sequence[str], x: ArrayLike, y: ArrayLike, offset: tuple[float, float], **style: Any
 ) -> None:
     """Each text at its place in data coordinates, moved by `offset` in points right and up. None is cut."""
-    moved = ax.transData + ScaledTranslation(offset[0] / POINTS, offset[1] / POINTS, figure_of(ax).dpi_scale_trans)
+    moved = ax.transData + _points(ax, *offset)
     for text, place, height in zip(texts, np.asarray(x).tolist(), np.asarray(y).tolist(), strict=True):
         ax.text(place, height, text, transform=moved, **style)
+
+
+def write_below(ax: Axes, text: str, distance: float, **style: Any) -> None:
+    """Text that begins so many points below the lower left corner of the axes."""
+    ax.text(0, 0, text, transform=ax.transAxes + _points(ax, 0, -distance), va="top", **style)
 
 
 def text_widths(texts: Sequence[str], size: float) -> FloatArray:
@@ -39,6 +44,10 @@ def axes_points(ax: Axes) -> tuple[float, float]:
     extent = ax.get_window_extent()
     dots = figure_of(ax).dpi / POINTS
     return float(extent.width / dots), float(extent.height / dots)
+
+
+def _points(ax: Axes, right: float, up: float) -> ScaledTranslation:
+    return ScaledTranslation(right / POINTS, up / POINTS, figure_of(ax).dpi_scale_trans)
 
 
 @cache

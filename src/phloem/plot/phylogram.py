@@ -11,7 +11,7 @@ from matplotlib.markers import TICKLEFT
 from phloem.errors import BadArgument, quoted
 from phloem.kernels.arrays import FloatArray, LongArray
 from phloem.plot.lettering import axes_points, text_widths, write
-from phloem.plot.style import BLUE, INK, MUTED, ORANGE, SMALL_SIZE, TWO_COLUMNS, VERMILION, figure_of, styled
+from phloem.plot.style import BLUE, INK, MUTED, ORANGE, TWO_COLUMNS, VERMILION, figure_of, styled
 from phloem.plot.tree_axes import draw_scale_bar, name_size, tree_axes, write_names
 from phloem.trees.layout import TreeLayout, lay_out
 from phloem.trees.summary_tree import SummaryTree
@@ -21,6 +21,7 @@ SUPPORTS: tuple[Supports, ...] = ("numbers", "colors", "none")
 MOST_NUMBERS = 100  # taxa up to which supports are numbers unless asked otherwise
 
 STUB = 6  # points, of a root
+NUMBERS = 0.75  # size of supports, in sizes of names
 
 # Least support, colour, and words. Strong support is ink: what is coloured deserves a look.
 CLASSES = ((0.95, INK, "≥ 95 %"), (0.75, BLUE, "75–95 %"), (0.5, ORANGE, "50–75 %"), (0.0, VERMILION, "< 50 %"))
@@ -49,7 +50,7 @@ def tree(
     has_lengths = bool(np.isfinite(summary.length[:-1]).any())
     layout = lay_out(parent, leaf_count, summary.length if has_lengths else None)
     with styled():
-        ax = tree_axes(ax, leaf_count, width, foot=has_lengths or supports == "colors")
+        ax = tree_axes(ax, leaf_count, width, scale_bar=has_lengths, legend=supports == "colors")
         _draw_branches(ax, summary, layout)
         ends = layout.x
         if intervals and has_lengths:
@@ -92,12 +93,16 @@ def _draw_intervals(ax: Axes, summary: SummaryTree, layout: TreeLayout) -> Float
 
 
 def _write_supports(ax: Axes, summary: SummaryTree, layout: TreeLayout, inner: LongArray) -> None:
-    """Percent above the branch where it is long enough, else beside the node, between its children."""
-    size = min(SMALL_SIZE, 0.8 * name_size(ax))
+    """Percent above the branch where it is long enough, else beside the node where no name is, else above all the same."""
+    size = NUMBERS * name_size(ax)
     percents = np.array([f"{100 * support:.0f}" for support in summary.support[inner]])
     scale = axes_points(ax)[0] / ax.get_xlim()[1]  # points a unit of length
     branches = (layout.x[inner] - layout.x[summary.tree.parent[inner]]) * scale
-    fits = branches >= text_widths(percents.tolist(), size) + 2
+    widths = text_widths(percents.tolist(), size) + 2
+    tip_x, tip_y = layout.x[: summary.tree.leaf_count], layout.y[: summary.tree.leaf_count]
+    beside = np.abs(tip_y - layout.y[inner, None]) < 0.7  # rows: (inner, leaves)
+    is_taken = (beside & (np.abs(tip_x - layout.x[inner, None]) * scale < widths[:, None])).any(axis=1)
+    fits = (branches >= widths) | is_taken
     for place, offset, across, down in (
         (fits, (-1, 0.8), "right", "bottom"),
         (~fits, (1.2, 0), "left", "center_baseline"),

@@ -36,6 +36,7 @@ def topologies(
         ax.set_ylabel("Posterior probability")
         if len(rank) > MOST_LINEAR:
             ax.set_xscale("log")
+            ax.minorticks_off()
             ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         else:
             ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -44,11 +45,11 @@ def topologies(
         ax.stairs(cumulative, edges, color=INK, linewidth=0.9, baseline=None, label="sum")
         for share in shares:
             count = int(np.searchsorted(cumulative, share - ROUNDING)) + 1
-            ax.hlines(share, edges[0], count, colors=FAINT, linewidths=0.5, zorder=0)
-            ax.plot([count], [cumulative[count - 1]], marker="o", markersize=2.8, color=INK, markeredgewidth=0)
-            text = f"{100 * share:g} %: {count:,}"
-            write(ax, [text], [count], [cumulative[count - 1]], (3, -1.5), va="top", size=SMALL_SIZE)
+            ax.hlines(share, edges[0], edges[count], colors=FAINT, linewidths=0.5, zorder=0)
+            place = [edges[count]], [cumulative[count - 1]]
+            ax.plot(*place, marker="o", markersize=2.8, color=INK, markeredgewidth=0)
+            write(ax, [f"{100 * share:g} %: {count:,}"], *place, (3, -1.5), va="top", size=SMALL_SIZE)
         ax.set_xlim(edges[0], edges[-1])
         ax.set_ylim(0, 1.02)
-        ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        ax.yaxis.set_major_formatter(PercentFormatter(1.0, 0, " %"))
     return figure_of(ax)

@@ -6,31 +6,32 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from phloem.kernels.arrays import FloatArray, IntArray
+from phloem.kernels.arrays import FloatArray
 from phloem.plot.lettering import POINTS, axes_points, text_widths, write
 from phloem.plot.style import AXIS_WIDTH, INK, SMALL_SIZE, TEXT_SIZE, axes_for, figure_of
 
 ROW = 1.3  # height of a row, in heights of its name
 SMALLEST_NAME = 4.5  # points, in a figure of our own
 MARGINS = 0.1  # inches above and below all
-FOOT = 20  # points below the last row, for scale bar and legend
+FOOT_LINE = 12  # points below the last row, for a line of it: scale bar, its text, legend
 GAP = 2.5  # points between a leaf and its name
 LONGEST_NAMES = 0.6  # of the width: the tree has the rest, whatever the names
 
 
-def tree_axes(ax: Axes | None, leaf_count: int, width: float, *, foot: bool) -> Axes:
-    """Axes without frame, with a row for each leaf and perhaps a `foot`; a new figure is as high as the rows need.
+def tree_axes(ax: Axes | None, leaf_count: int, width: float, *, scale_bar: bool, legend: bool) -> Axes:
+    """Axes without frame, with a row for each leaf and a foot for what else there is; new ones are as high as needed.
 
     Up to 40 leaves have names of the usual size; from there on these shrink, to the smallest at 240.
     """
     size = np.interp(leaf_count, [40, 240], [TEXT_SIZE, SMALLEST_NAME])
+    foot = FOOT_LINE * (2 * scale_bar + legend)
     is_new = ax is None
-    ax = axes_for(ax, width, (leaf_count * size * ROW + foot * FOOT) / POINTS + MARGINS)
+    ax = axes_for(ax, width, (leaf_count * size * ROW + foot) / POINTS + MARGINS)
     ax.set_axis_off()
     if is_new and (engine := figure_of(ax).get_layout_engine()):
         engine.execute(figure_of(ax))  # the axes' size is known from here on
     height = axes_points(ax)[1]
-    rows = leaf_count * (1 + foot * FOOT / max(1.0, height - FOOT))
+    rows = leaf_count * (1 + foot / max(1.0, height - foot))
     ax.set_ylim(rows - 0.5, -0.5)  # the first leaf at the top
     return ax
 
@@ -56,14 +57,10 @@ def draw_scale_bar(ax: Axes, depth: float, leaf_count: int) -> None:
     if not depth > 0:
         return
     length = _round_length(depth / 6)
-    y = leaf_count - 0.5 + 0.35 * (ax.get_ylim()[0] - (leaf_count - 0.5))
+    bottom, top = ax.get_ylim()
+    y = leaf_count - 0.5 + 0.7 * FOOT_LINE * (bottom - top) / axes_points(ax)[1]
     ax.plot([0, length], [y, y], color=INK, linewidth=1.5 * AXIS_WIDTH, clip_on=False)
     write(ax, [f"{length:g} substitutions per site"], [0], [y], (0, -2), va="top", size=SMALL_SIZE)
-
-
-def ranks(order: IntArray) -> FloatArray:
-    """The row of every leaf."""
-    return np.argsort(order).astype(np.float64)
 
 
 def _round_length(target: float) -> float:

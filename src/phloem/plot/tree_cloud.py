@@ -9,14 +9,15 @@ from matplotlib.lines import Line2D
 
 from phloem.errors import BadArgument
 from phloem.kernels.arrays import FloatArray, IntArray, LongArray
-from phloem.plot.style import FAINT, MUTED, PALETTE, TWO_COLUMNS, figure_of, styled
+from phloem.plot.style import BLUE, FAINT, MUTED, PALETTE, TWO_COLUMNS, figure_of, styled
 from phloem.plot.tree_axes import draw_scale_bar, tree_axes, write_names
 from phloem.trees.layout import ladder_order, lay_out
 from phloem.trees.sample import TreeSample, check_same_taxa, group_rows
 from phloem.trees.summary_tree import SummaryTree
 
-DENSITY = 10.0  # a line that trees of all the weight share has 1 - exp(-DENSITY) of its colour
-FAINTEST = 0.012  # share of a colour that is still seen when many lines add up
+# A line with a share s of the weight has 1 - exp(-density * s) of its colour. Trees with lengths share no line exactly.
+DENSITY, DENSITY_WITH_LENGTHS = 10.0, 25.0
+FAINTEST = 0.015  # share of a colour that is still seen when many lines add up
 MOST_VECTOR_LINES = 20_000  # more are one picture inside a PDF or SVG, which would be huge
 
 
@@ -31,8 +32,8 @@ def cloud(
     """Trees over each other, each as strong as its weight, leaves in the order of one tree.
 
     like: a consensus that gives the order of the leaves; without it the most probable topology does. colored: how many
-    of the most probable topologies have a colour of their own; the others are grey. Trees without lengths are drawn with
-    all leaves at the same depth. All hang on the first taxon's neighbour. A few hundred trees are enough.
+    of the most probable topologies have a colour of their own; the others are grey. Trees without lengths are drawn
+    with all leaves at the same depth. All hang on the first taxon's neighbour. A few hundred trees are enough.
     """
     if not len(trees) or not trees.weights.any():
         raise BadArgument("cloud plot: no tree with a weight was given.")
@@ -40,18 +41,19 @@ def cloud(
         raise BadArgument(f"cloud plot: {colored} topologies in colour. Give 0 or more.")
     trees = trees.normalized()
     first, group = group_rows(trees.topologies.parent)
-    shares = np.bincount(group, trees.weights)
+    shares = np.asarray(np.bincount(group, trees.weights), np.float64)
     best = np.argsort(-shares, kind="stable")
     order = _order(trees, like) if like else ladder_order(trees.topologies.parent[first[best[0]]], len(trees.taxa))
     lengths = trees.branch_lengths
     has_lengths = lengths is not None and bool(np.isfinite(lengths).any())
     layout = lay_out(trees.topologies.parent, len(trees.taxa), lengths if has_lengths else None, order)
     with styled():
-        ax = tree_axes(ax, len(trees.taxa), width, foot=has_lengths or bool(colored))
+        ax = tree_axes(ax, len(trees.taxa), width, scale_bar=has_lengths, legend=bool(colored))
         names_at = np.full(len(trees.taxa), layout.x.max())
         rows = np.argsort(order).astype(np.float64)
         _draw_guides(ax, layout.x[:, : len(trees.taxa)], names_at, rows)
-        colors = [PALETTE[rank % len(PALETTE)] if rank < colored else MUTED for rank in range(len(best))]
+        others = MUTED if colored else BLUE
+        colors = [PALETTE[rank % len(PALETTE)] if rank < colored else others for rank in range(len(best))]
         place = np.argsort(best)[group]  # of each tree's topology among the best
         _draw_trees(ax, trees, layout.x, layout.y, place, colors)
         write_names(ax, trees.taxa, names_at, rows)
@@ -80,7 +82,8 @@ def _draw_trees(ax: Axes, trees: TreeSample, x: FloatArray, y: FloatArray, place
     starts = np.stack([x[row, above], y[row, above]], -1)  # (trees, branches, 2)
     ends = np.stack([x[:, :-1], y[:, :-1]], -1)
     lines = np.stack([starts, ends], 2).reshape(-1, 2, 2)
-    opacity = np.maximum(1 - np.exp(-DENSITY * trees.weights[order]), FAINTEST)
+    density = DENSITY if trees.branch_lengths is None else DENSITY_WITH_LENGTHS
+    opacity = np.maximum(1 - np.exp(-density * trees.weights[order]), FAINTEST)
     rgba = np.array([(*to_rgb(colors[place[tree]]), alpha) for tree, alpha in zip(order, opacity, strict=True)])
     collection = LineCollection(
         list(lines),
@@ -105,6 +108,6 @@ def _draw_legend(ax: Axes, shares: FloatArray, colors: list[str], colored: int) 
         entries.append((MUTED, float(shares[colored:].sum())))
     words = [f"{100 * share:.1f} %" for _, share in entries]
     if len(shares) > colored:
-        words[-1] += f" in {len(shares) - colored} other topologies"
+        words[-1] += f" in {len(shares) - colored} others"
     handles = [Line2D([], [], color=color, label=word) for (color, _), word in zip(entries, words, strict=True)]
     ax.legend(handles=handles, loc="lower right", ncols=len(handles), borderaxespad=0, columnspacing=1.2)
