@@ -14,6 +14,7 @@ from phloem.cli import (
     config,
     embed,
     evaluate,
+    gap,
     infer,
     info,
     likelihood,
@@ -41,6 +42,7 @@ app.command(epilog=infer.EXAMPLES)(infer.infer)
 app.command(epilog=report.EXAMPLES)(report.report)
 app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(epilog=sample.EXAMPLES)(sample.sample)
+app.command(epilog=gap.EXAMPLES)(gap.gap)
 app.command(epilog=likelihood.EXAMPLES)(likelihood.likelihood)
 app.command(epilog=bootstrap.EXAMPLES)(bootstrap.bootstrap)
 app.command(epilog=support.EXAMPLES)(support.support)

@@ -25,13 +25,19 @@ DECIMALS = 5  # of axes' places, in figures
 def save(figure: Figure, path: str | Path, *, dpi: float = 300) -> None:
     """Write a figure as PDF, SVG or PNG, by the path's suffix; `dpi` is for PNG. Text stays text in the first two."""
     path = Path(path)
-    suffix = path.suffix.lower()
-    if suffix not in METADATA:
-        raise BadArgument(f"{path}: figures are written as {', '.join(METADATA)}, not as {quoted(suffix)}. Change it.")
+    suffix = check_format(path)
     if not 0 < dpi < 10_000:
         raise BadArgument(f"figure: {dpi:g} dots an inch. Give a number above 0 and below 10,000.")
     with styled(), _laid_out(figure), atomic_write(path) as stream:
         figure.savefig(stream, format=suffix[1:], dpi=dpi, metadata=METADATA[suffix])
+
+
+def check_format(path: Path) -> str:
+    """The suffix, in small letters; raise if there is no such format."""
+    suffix = path.suffix.lower()
+    if suffix not in METADATA:
+        raise BadArgument(f"{path}: figures are written as {', '.join(METADATA)}, not as {quoted(suffix)}. Change it.")
+    return suffix
 
 
 @contextmanager
