@@ -9,6 +9,9 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from finished_runs import finished_run as finished_run
+from finished_runs import finished_runs as finished_runs
+from finished_runs import unfinished_run as unfinished_run
 from phloem.search.programs import IQTREE, MRBAYES, Program
 
 # Kernels compile inside the first example, so no example has a deadline; CI draws the same examples each time.

@@ -42,7 +42,7 @@ def test_an_unfinished_run_is_drawn_from_as_far_as_it_has_come(unfinished_run):
     posterior = open_posterior(unfinished_run)
     assert not posterior.is_finished
     assert posterior.summary["steps"] == 1000
-    assert posterior.trust.findings[-1].value == "step 1,000 of 2,000"
+    assert posterior.trust.findings[-1].value == "step 1,000 of 4,000"
     assert [report.step for report in posterior.history][-1] == 1000
     assert str(posterior).startswith("not finished: this is the posterior after 1,000 steps")
     found = phloem.evaluate(

@@ -9,6 +9,7 @@ from phloem.data.summary import summarize
 from phloem.errors import BadArgument
 from phloem.files import write_text
 from phloem.inference.evaluation import Evaluation
+from phloem.inference.history import Report
 from phloem.pipeline.history_file import read_history
 from phloem.pipeline.posterior import Posterior
 from phloem.pipeline.provenance_file import read_provenance
@@ -60,14 +61,15 @@ def hang(tree: SummaryTree, display: TreeDisplay) -> SummaryTree:
     return root_at_midpoint(tree) if display.midpoint else tree
 
 
-def write_exports(posterior: Posterior, folder: Path, display: TreeDisplay = AS_IT_IS) -> None:
-    """Write posterior.nex, posterior.log, consensus.nex and report.html."""
+def write_exports(posterior: Posterior, folder: Path, display: TreeDisplay = AS_IT_IS) -> SummaryTree:
+    """Write posterior.nex, posterior.log, consensus.nex and report.html; returns the majority-rule tree."""
     trees = summary_trees(posterior, display)
     sample = sample_posterior(posterior, min(SHARED_TREES, len(posterior.draws)))
     write_nexus(sample.trees, folder / "posterior.nex")
     write_trace(sample, folder / "posterior.log")
     write_annotated_nexus(trees, folder / "consensus.nex")
     write_text(folder / "report.html", render_report(report_contents(posterior, trees["majority_rule"])))
+    return trees["majority_rule"]
 
 
 def write_trace(sample: PosteriorSample, path: Path) -> None:
@@ -87,16 +89,20 @@ def write_trace(sample: PosteriorSample, path: Path) -> None:
     write_text(path, format_trace(columns, f"phloem {version('phloem')}: independent draws, no burn-in"))
 
 
+def histories_of(posterior: Posterior) -> list[list[Report]]:
+    """The reports of each run's training."""
+    return [read_history(run.directory / "history.csv") for run in posterior.runs or (posterior,)]
+
+
 def report_contents(posterior: Posterior, consensus: SummaryTree) -> ReportContents:
     """All that the report shows."""
     summary, config = posterior.summary, posterior.config
-    runs = posterior.runs or (posterior,)
     return ReportContents(
         title=Path(posterior.source).name,
         alignment=summarize(posterior.alignment),
         model=posterior.target.likelihood.model.in_words(),
         branches=config.branches,
-        runs=len(runs),
+        runs=max(1, len(posterior.runs)),
         steps_done=summary["steps"],
         steps=config.training.steps,
         is_finished=posterior.is_finished,
@@ -111,6 +117,6 @@ def report_contents(posterior: Posterior, consensus: SummaryTree) -> ReportConte
         splits=posterior.branch_lengths,
         trees=posterior.trees,
         cloud=sample_posterior(posterior, min(CLOUD_TREES, len(posterior.draws))).trees,
-        histories=[read_history(run.directory / "history.csv") for run in runs],
+        histories=histories_of(posterior),
         provenance=read_provenance(posterior.directory / PROVENANCE),
     )

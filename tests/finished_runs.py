@@ -1,4 +1,4 @@
-"""Runs that several tests look at, and none may change."""
+"""Runs that several tests look at, and none may change: fixtures, in use everywhere."""
 
 import signal
 from pathlib import Path
@@ -10,7 +10,12 @@ from phloem.display.news import News
 from phloem.pipeline.infer import Interrupted
 
 # Enough for draws of which no single one has all the weight.
-SETTINGS = {"branches": "split", "training": {"steps": 2000}, "evaluation": {"repeats": 5, "samples": 200}}
+SETTINGS = {
+    "preset": "quick",
+    "branches": "split",
+    "training": {"steps": 4000},
+    "evaluation": {"repeats": 5, "samples": 200},
+}
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +36,7 @@ def finished_runs(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def unfinished_run(tmp_path_factory) -> Path:
-    """A run that was stopped after 1,000 of 2,000 steps."""
+    """A run that was stopped after 1,000 of 4,000 steps."""
 
     def stop(event):
         if isinstance(event, News) and event.report and event.report.step == 1000:
