@@ -41,7 +41,7 @@ def test_a_run_is_evaluated_for_people_and_for_programs(finished_runs, capsys):
     found = json.loads(capsys.readouterr().out)
     own = json.loads((finished_runs / "summary.json").read_text())
     assert {name: found[name] for name in own} == own
-    assert [bound["particles"] for bound in found["bounds"]] == [10, 100]
+    assert [bound["particles"] for bound in found["bounds"]] == [100]
 
 
 @pytest.mark.parametrize("option", ["--samples", "--repeats", "--seed"])

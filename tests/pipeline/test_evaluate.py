@@ -29,7 +29,7 @@ def test_numbers_of_draws_or_a_seed_ask_for_new_ones(finished_run):
 
 
 def test_several_runs_are_one_posterior_and_the_bounds_are_the_best_runs(finished_runs):
-    found = evaluate_run(finished_runs)
+    found = evaluate_run(finished_runs, bounds=(10,))
     best = found.posterior.best_run
     assert found.bounds[10] == pytest.approx(best.lower_bound)
     assert len(found.as_json()["agreement"]["shares"]) == 2

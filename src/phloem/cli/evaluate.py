@@ -31,7 +31,7 @@ def evaluate(
     seed: Annotated[
         int | None, typer.Option(min=0, help="Draw anew, from this seed.", show_default="the run's own")
     ] = None,
-    bounds: Annotated[str, typer.Option(metavar="K,…", help="Multi-sample bounds of so many draws each.")] = "10,100",
+    bounds: Annotated[str, typer.Option(metavar="K,…", help="Multi-sample bounds of so many draws each.")] = "100",
     reference: Annotated[
         list[str] | None,
         typer.Option(

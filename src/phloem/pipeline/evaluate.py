@@ -60,7 +60,7 @@ def evaluate_run(
     samples: int | None = None,
     repeats: int | None = None,
     seed: int | None = None,
-    bounds: Sequence[int] = (10, 100),
+    bounds: Sequence[int] = (100,),
     reference: Sequence[str | Path] = (),
     burnin: int | float = 0,
     threads: int | None = None,
