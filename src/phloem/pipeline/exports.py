@@ -68,8 +68,13 @@ def write_exports(posterior: Posterior, folder: Path, display: TreeDisplay = AS_
     write_nexus(sample.trees, folder / "posterior.nex")
     write_trace(sample, folder / "posterior.log")
     write_annotated_nexus(trees, folder / "consensus.nex")
-    write_text(folder / "report.html", render_report(report_contents(posterior, trees["majority_rule"])))
+    write_text(folder / "report.html", render(posterior, trees["majority_rule"]))
     return trees["majority_rule"]
+
+
+def render(posterior: Posterior, consensus: SummaryTree) -> str:
+    """The report as HTML."""
+    return render_report(report_contents(posterior, consensus))
 
 
 def write_trace(sample: PosteriorSample, path: Path) -> None:

@@ -86,7 +86,7 @@ def run_inference(request: Request, options: RunOptions, progress: Progress) -> 
             runs = _begin(directory, request, plan)
             if request.resume:
                 progress(Notice(_where_from(plan), urgent=False))
-            finished = is_finished(directory)
+            finished = all(map(is_finished, runs)) and (directory.path / "summary.json").exists()
             if plan.config.runs > 1:
                 complete_runs(runs, options, progress)
                 combine_runs(directory, plan.config)

@@ -13,7 +13,7 @@ from typing import Any
 from phloem.config import InferConfig, read_config
 from phloem.data.alignment import Alignment
 from phloem.errors import FileProblem, PhloemError
-from phloem.files import cannot_write, read_bytes
+from phloem.files import cannot_write, read_bytes, write_text
 from phloem.inference.checkpoints import Checkpoint
 from phloem.inference.draws import Draws, join
 from phloem.inference.draws_file import read_draws
@@ -166,6 +166,14 @@ class Posterior:
     def consensus(self, threshold: float = 0.5, *, outgroup: Sequence[str] = (), midpoint: bool = False) -> SummaryTree:
         """The tree of all clades that are more probable than the threshold."""
         return self.summary_trees(threshold=threshold, outgroup=outgroup, midpoint=midpoint)["majority_rule"]
+
+    def report(
+        self, path: str | Path, *, threshold: float = 0.5, outgroup: Sequence[str] = (), midpoint: bool = False
+    ) -> None:
+        """Write the report, one HTML file."""
+        from phloem.pipeline.exports import render
+
+        write_text(Path(path), render(self, self.consensus(threshold, outgroup=outgroup, midpoint=midpoint)))
 
     def describe(self, width: int = 80) -> list[str]:
         """Lines for a terminal: the evidence, the best topologies, clade supports on a tree."""

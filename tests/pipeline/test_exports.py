@@ -1,0 +1,103 @@
+"""What a posterior gives to others: summary trees, traces, the report, the same each time."""
+
+import shutil
+
+import dendropy
+import numpy as np
+import pandas
+import pytest
+
+import phloem
+from phloem.errors import BadArgument
+from phloem.pipeline.exports import TreeDisplay, hang, report_contents, summary_trees, write_exports
+from phloem.pipeline.run_directory import EXPORTS
+
+
+@pytest.fixture(scope="module")
+def posterior(finished_runs):
+    return phloem.load_posterior(finished_runs)
+
+
+def test_the_consensus_is_dendropys_of_all_weighted_draws(posterior, tmp_path):
+    phloem.write_nexus(posterior.sample(len(posterior.draws), weighted=True), tmp_path / "all.nex")
+    trees = dendropy.TreeList.get(
+        path=tmp_path / "all.nex", schema="nexus", store_tree_weights=True, preserve_underscores=True
+    )
+    expected = trees.consensus(min_freq=0.5, use_tree_weights=True)
+    (tmp_path / "ours.nwk").write_text(phloem.format_tree(posterior.consensus().tree, posterior.taxa))
+    ours = dendropy.Tree.get(
+        path=tmp_path / "ours.nwk", schema="newick", taxon_namespace=trees.taxon_namespace, preserve_underscores=True
+    )
+    for tree in (expected, ours):
+        tree.is_rooted = False
+        tree.encode_bipartitions()
+    assert dendropy.calculate.treecompare.symmetric_difference(expected, ours) == 0
+
+
+def test_supports_and_lengths_are_those_of_the_tables(posterior):
+    known = {m.tobytes(): f for m, f in zip(posterior.clades.members, posterior.clades.frequencies, strict=True)}
+    for tree in summary_trees(posterior).values():
+        interior = np.arange(len(posterior.taxa), len(tree.tree.parent) - 1)
+        supports = sorted(tree.support[interior].tolist())
+        assert all(min(abs(share - support) for share in known.values()) < 1e-9 for support in supports)
+    total = posterior.consensus(0.5).length[:-1].sum()
+    assert posterior.summary["tree_length"]["lower"] < total < posterior.summary["tree_length"]["upper"]
+
+
+def test_a_higher_threshold_leaves_fewer_clades(posterior):
+    sizes = [len(posterior.consensus(threshold).tree.parent) for threshold in (0.5, 0.95)]
+    assert sizes[0] >= sizes[1]
+    sure = (posterior.clades.frequencies > 0.95).sum()
+    assert sizes[1] == len(posterior.taxa) + sure + 1
+
+
+def test_roots_are_where_they_are_asked_for(posterior):
+    assert not posterior.consensus().is_rooted
+    assert posterior.consensus(midpoint=True).is_rooted
+    rooted = posterior.consensus(outgroup=["Lemur_catta"])
+    assert (rooted.tree.parent[:-1] == len(rooted.tree.parent) - 1).sum() == 2
+    with pytest.raises(BadArgument, match="one root"):
+        hang(posterior.consensus(), TreeDisplay(outgroup=["Pan"], midpoint=True))
+
+
+def test_exports_are_the_same_bytes_each_time_and_infer_makes_those_that_are_missing(posterior, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(posterior.directory, copy)
+    write_exports(posterior, tmp_path)
+    for name in EXPORTS:
+        assert (tmp_path / name).read_bytes() == (copy / name).read_bytes()
+    (copy / "consensus.nex").unlink()
+    (copy / "report.html").write_text("stale")
+    phloem.infer(None, out=copy, resume=True, progress=False)
+    assert (copy / "consensus.nex").read_bytes() == (tmp_path / "consensus.nex").read_bytes()
+    assert "<html" in (copy / "report.html").read_text()
+
+
+def test_a_finished_run_keeps_the_report_that_it_has(posterior, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(posterior.directory, copy)
+    (copy / "report.html").write_text("mine, with another root")
+    phloem.infer(None, out=copy, resume=True, progress=False)
+    assert (copy / "report.html").read_text() == "mine, with another root"
+
+
+def test_the_report_has_what_the_posterior_has(posterior, tmp_path):
+    contents = report_contents(posterior, posterior.consensus())
+    assert contents.title == "primates"
+    assert contents.runs == 2
+    assert len(contents.histories) == 2
+    assert contents.alignment.taxa == 12
+    assert contents.model == "JC69"
+    assert contents.evaluation.log_marginal_likelihood == posterior.log_marginal_likelihood
+    assert [found.share for found in contents.credible] == [0.5, 0.9, 0.95, 0.99]
+    assert contents.provenance["seed"] == 1
+    assert len(contents.cloud) == 200
+    posterior.report(tmp_path / "mine.html", outgroup=["Lemur_catta"])
+    assert "Lemur_catta" in (tmp_path / "mine.html").read_text()
+
+
+def test_the_trace_of_the_run_is_of_its_trees(posterior):
+    trace = pandas.read_csv(posterior.directory / "posterior.log", sep="\t", comment="#")
+    trees = phloem.read_trees(posterior.directory / "posterior.nex")
+    np.testing.assert_allclose(trace["tree_length"], trees.branch_lengths.sum(axis=1), rtol=1e-8)
+    assert trace["topology"].mode()[0] == 1
