@@ -21,7 +21,7 @@ from reference import nested
 from reference.ape import read_with_ape
 from strategies import nested_trees
 
-NAMES = ("Homo sapiens", "it's", "HIV-1/x+y", "A.1|x", "under_score", "7", "Ähre", "t8", "(c)", "my friend")
+NAMES = ("Homo sapiens", "it's", "HIV-1/x+y", "A.1|x", "under_score", "7", "Ähre", "t8", "(c)", "friend")
 SOME_TREE = (0, 1, ((2, 3), (4, 5, 6)), (7, (8, 9)))
 
 
