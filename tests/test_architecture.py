@@ -42,8 +42,10 @@ MAY_IMPORT = {
 OUTSIDE = {
     "numba": {"kernels"},
     "llvmlite": {"kernels"},
-    "torch": {"target", "features", "variational", "inference", "energy", "report", "pipeline"},
+    "torch": {"target", "features", "variational", "inference", "energy", "pipeline"},
     "typer": {"cli"},
+    "jinja2": {"report"},
+    "markupsafe": {"report"},
     "rich": {"cli", "display"},
 }
 

@@ -26,7 +26,9 @@ FLAGS = (
     "--remote-debugging-pipe",
 )
 # Chromium reads from descriptor 3 and writes to 4; Python's own way of passing descriptors keeps their numbers.
-LAUNCHER = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execvp(sys.argv[3], sys.argv[3:])"
+LAUNCHER = (
+    "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execvp(sys.argv[3], sys.argv[3:])"
+)
 
 
 class Page:
@@ -60,12 +62,12 @@ class Browser:
 
     def __init__(self, command: str) -> None:
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        profile = f"--user-data-dir={self._profile.name}"
         # High numbers: 3 and 4 are where they are to go.
         their_in, self._out = map(_raised, os.pipe())
         self._in, their_out = map(_raised, os.pipe())
         self._process = subprocess.Popen(
-            [sys.executable, "-c", LAUNCHER, str(their_in), str(their_out), command, *FLAGS]
-            + [f"--user-data-dir={self._profile.name}", "about:blank"],
+            [sys.executable, "-c", LAUNCHER, str(their_in), str(their_out), command, *FLAGS, profile, "about:blank"],
             pass_fds=(their_in, their_out),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

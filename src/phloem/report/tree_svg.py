@@ -1,4 +1,4 @@
-"""The consensus as a picture: what the template draws, in pixels down and percents across, so that it fits any width."""
+"""The consensus as a picture: what the template draws, pixels down and percents across, so that it fits any width."""
 
 import math
 from typing import NamedTuple
