@@ -45,7 +45,6 @@ OUTSIDE = {
     "torch": {"target", "features", "variational", "inference", "energy", "pipeline"},
     "typer": {"cli"},
     "jinja2": {"report"},
-    "markupsafe": {"report"},
     "rich": {"cli", "display"},
 }
 

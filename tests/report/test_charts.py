@@ -43,6 +43,7 @@ def test_powers_of_ten_on_a_logarithmic_axis():
         (67, "0.1"),
         (100, "1"),
     ]
+    assert [tick.label for tick in log_ticks(-1.5, -0.2)] == ["0.05", "0.1", "0.2", "0.5"]
 
 
 def test_bars_are_as_high_as_the_weight_in_them():

@@ -1,10 +1,13 @@
 """Where the parts of a drawn tree stand."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import phloem.report
 from phloem.report.number_places import SIGN_WIDTH, room_for_numbers
 from phloem.report.tree_layout import lay_out
 from phloem.report.tree_svg import ROOMS, consensus_layout, draw_consensus
@@ -75,8 +78,8 @@ def test_numbers_never_run_into_each_other_in_any_drawing_that_is_wide_enough(ne
     tree = as_tree(nested)
     consensus = summary(tree, random_lengths(tree, seed))
     picture = draw_consensus(consensus, consensus_layout(consensus), with_lengths=True)
-    widths = dict(ROOMS)
-    for width in (*widths.values(), 640.0, 1200.0):
+    widths = ROOMS
+    for width in (*widths.values(), 640, 1200):
         boxes = []
         for branch in picture.branches:
             if branch.room and widths[branch.room] <= width:
@@ -145,3 +148,11 @@ def test_the_scale_bar_is_a_round_length_of_a_tenth_to_a_fifth_of_the_tree():
         assert float(scale.width[:-1]) == pytest.approx(100 * float(scale.label) / largest, abs=0.01)
         assert 0.08 * largest <= float(scale.label) <= 0.2 * largest
         assert scale.label.strip("0.")[0] in "125"
+
+
+def test_the_style_sheet_hides_the_numbers_that_narrow_drawings_have_no_room_for():
+    styles = (Path(phloem.report.__file__).parent / "templates" / "figures.css").read_text()
+    least, *others = ROOMS.items()
+    for room, width in others:
+        assert f"@container (max-width: {width - 1}px) {{ .tree .number.{room} {{ display: none; }} }}" in styles
+    assert least[0] not in styles

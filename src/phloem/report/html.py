@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from phloem.inference.trust import Level
 from phloem.report import wording
@@ -83,11 +82,11 @@ def _environment() -> Environment:
     return environment
 
 
-def _source(name: str) -> Markup:
+def _source(name: str) -> str:
     """A style sheet or script of ours as it is."""
     environment = _environment()
     assert environment.loader is not None
-    return Markup(environment.loader.get_source(environment, name)[0])
+    return environment.loader.get_source(environment, name)[0]
 
 
 def _where_drawn(contents: ReportContents) -> str:
