@@ -51,6 +51,15 @@ def rscript_ape() -> str:
     return path
 
 
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """A browser that can open what we write."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("Chromium is not installed")
+    return found
+
+
 def path_of(program: Program) -> str:
     """An external program: CI must have it, others may do without."""
     found = program.find()

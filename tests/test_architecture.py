@@ -43,9 +43,10 @@ MAY_IMPORT = {
 OUTSIDE = {
     "numba": {"kernels"},
     "llvmlite": {"kernels"},
-    "torch": {"target", "features", "variational", "inference", "energy", "report", "pipeline"},
+    "torch": {"target", "features", "variational", "inference", "energy", "pipeline"},
     "matplotlib": {"plot"},
     "typer": {"cli"},
+    "jinja2": {"report"},
     "rich": {"cli", "display"},
 }
 

@@ -62,12 +62,12 @@ class Browser:
 
     def __init__(self, command: str) -> None:
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        profile = f"--user-data-dir={self._profile.name}"
         # High numbers: 3 and 4 are where they are to go.
         their_in, self._out = map(_raised, os.pipe())
         self._in, their_out = map(_raised, os.pipe())
         self._process = subprocess.Popen(
-            [sys.executable, "-c", LAUNCHER, str(their_in), str(their_out), command, *FLAGS]
-            + [f"--user-data-dir={self._profile.name}", "about:blank"],
+            [sys.executable, "-c", LAUNCHER, str(their_in), str(their_out), command, *FLAGS, profile, "about:blank"],
             pass_fds=(their_in, their_out),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from phloem.inference.trust import Level
 from phloem.report import wording
@@ -15,7 +14,7 @@ from phloem.report.clade_table import branch_table, clade_table
 from phloem.report.cloud import cloud_data
 from phloem.report.contents import ReportContents
 from phloem.report.embedded import embedded_json
-from phloem.report.topology_browser import SHOWN, browser_data, interior_count
+from phloem.report.topology_browser import browser_data, interior_count, topologies_shown
 from phloem.report.tree_svg import consensus_layout, draw_consensus
 from phloem.trees.branch_lengths import tree_lengths
 from phloem.trees.intervals import shortest_interval
@@ -33,7 +32,7 @@ class Distribution(NamedTuple):
 
 
 def render_report(contents: ReportContents) -> str:
-    """A whole page that needs nothing else: styles, scripts and data are in it. The same contents give the same text."""
+    """A whole page that needs nothing else, styles, scripts and data in it. The same contents give the same text."""
     layout = consensus_layout(contents.consensus)
     has_lengths = bool(layout.distance.any())
     release = phloem_version(contents.provenance)
@@ -50,7 +49,7 @@ def render_report(contents: ReportContents) -> str:
             cladogram=draw_consensus(contents.consensus, layout, with_lengths=False),
             interior_branches=interior_count(contents.consensus),
             where_drawn=_where_drawn(contents),
-            topologies_shown=min(SHOWN, len(contents.topologies)),
+            topologies_shown=topologies_shown(contents),
             browser=embedded_json(browser_data(contents, layout)),
             cloud=cloud,
             cloud_json=embedded_json(cloud),
@@ -83,11 +82,11 @@ def _environment() -> Environment:
     return environment
 
 
-def _source(name: str) -> Markup:
+def _source(name: str) -> str:
     """A style sheet or script of ours as it is."""
     environment = _environment()
     assert environment.loader is not None
-    return Markup(environment.loader.get_source(environment, name)[0])
+    return environment.loader.get_source(environment, name)[0]
 
 
 def _where_drawn(contents: ReportContents) -> str:

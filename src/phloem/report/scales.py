@@ -31,10 +31,13 @@ def ticks(low: float, high: float, most: int = 6) -> list[Tick]:
 
 
 def log_ticks(low: float, high: float) -> list[Tick]:
-    """Powers of ten between two logarithms to base 10."""
-    powers = range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1)
+    """Powers of ten between two logarithms to base 10, and 2 and 5 times them where there are few."""
+    powers = range(math.floor(low), math.ceil(high) + 1)
+    digits = (1, 2, 5) if high - low < 2 else (1,)
     every = max(1, math.ceil(len(powers) / 6))
-    return [Tick(100 * (power - low) / (high - low), f"{10.0**power:g}") for power in powers[::every]]
+    numbers = [digit * 10.0**power for power in powers[::every] for digit in digits]
+    places = [(100 * (math.log10(number) - low) / (high - low), number) for number in numbers]
+    return [Tick(place, f"{number:g}") for place, number in places if -1e-6 <= place <= 100 + 1e-6]
 
 
 def _multiples(step: float, low: float, high: float) -> list[float]:

@@ -14,15 +14,18 @@ from phloem.trees.splits import split_bits, unpack_bits
 from phloem.trees.summary_tree import SummaryTree
 
 SHOWN = 100
+LISTED = 20  # clades of a topology that the consensus lacks
+NAMED = 6  # taxa of each
 NONE = 65_535  # no split: the root's place in packed numbers
 
 
 def browser_data(contents: ReportContents, layout: TreeLayout) -> dict[str, Any]:
     """Topologies as parents and splits, and each split once.
 
-    Splits 0 to n-1 are those of the tips. A split that the consensus lacks has the taxa of its smaller side beside it.
+    Splits 0 to n-1 are those of the tips. A split that the consensus lacks is in `apart` with the size of its smaller
+    side and that side's first taxa, which are left out if a topology has too many of them to list.
     """
-    shown = contents.topologies[:SHOWN]
+    shown = contents.topologies[: topologies_shown(contents)]
     hanger, in_consensus = Hanger.like(contents.consensus), consensus_keys(contents.consensus)
     known = dict(zip(split_keys(contents.splits.members), range(len(contents.splits.mean)), strict=True))
     numbers: dict[bytes, int] = {}
@@ -33,13 +36,16 @@ def browser_data(contents: ReportContents, layout: TreeLayout) -> dict[str, Any]
     for probability, topology in zip(shown.weights.tolist(), shown.topologies, strict=True):
         members = unpack_bits(split_bits(topology)[0], topology.taxon_count)
         split_of = np.full(topology.branch_count + 1, NONE)
+        listed = 0
         for branch, key in enumerate(split_keys(members)):
             if key not in numbers:
                 row = known.get(key)
                 support.append(0.0 if row is None else _rounded(float(contents.splits.frequency[row])))
                 lengths.append(0.0 if row is None else _rounded(float(contents.splits.mean[row])))
                 if key not in in_consensus:
-                    apart[str(len(numbers))] = smaller_side(members[branch]).tolist()
+                    side = smaller_side(members[branch])
+                    apart[str(len(numbers))] = [len(side), *side[: NAMED if listed < LISTED else 0].tolist()]
+                    listed += 1
                 numbers[key] = len(numbers)
             split_of[branch] = numbers[key]
         hung = hanger.hang(topology)
@@ -57,6 +63,11 @@ def browser_data(contents: ReportContents, layout: TreeLayout) -> dict[str, Any]
     }
 
 
+def topologies_shown(contents: ReportContents) -> int:
+    """How many: fewer where all of them together might have more splits than there are numbers for."""
+    return min(SHOWN, len(contents.topologies), max(1, NONE // (2 * len(contents.consensus.taxa)) - 1))
+
+
 def interior_count(consensus: SummaryTree) -> int:
     """Of the branches with two or more taxa on either side; a root in the middle of one does not make it two."""
     inside = without_first(members_below(consensus.tree)[:-1])
@@ -65,4 +76,4 @@ def interior_count(consensus: SummaryTree) -> int:
 
 
 def _rounded(value: float) -> float:
-    return float(f"{value:.5g}") if math.isfinite(value) else 0.0
+    return float(f"{value:.4g}") if math.isfinite(value) else 0.0

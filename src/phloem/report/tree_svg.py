@@ -1,4 +1,4 @@
-"""The consensus as a picture: what the template draws, in pixels down and percents across, so that it fits any width."""
+"""The consensus as a picture: what the template draws, pixels down and percents across, so that it fits any width."""
 
 import math
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from phloem.trees.summary_tree import SummaryTree
 
 ROWS = ((40, 22), (120, 18), (math.inf, 15))  # up to so many taxa, pixels a row
 # Pixels that a tree without its names must have for a number of each kind to be shown; the styles have them too.
-ROOMS = (("always", 110.0), ("wide", 520.0), ("widest", 760.0))
+ROOMS = {f"from-{width}": width for width in (110, 200, 300, 400, 550, 750)}
 MANY_WIDTH = 300  # the least for a tree of many taxa, which may be deep
 SUPPORT_CLASSES = ((0.95, "strong"), (0.8, "fair"), (0.5, "weak"), (0.0, "poor"))
 
@@ -79,7 +79,7 @@ def draw_consensus(consensus: SummaryTree, layout: TreeLayout, *, with_lengths: 
     by_doubt = dict(sorted(numbers.items(), key=lambda item: (consensus.support[item[0]], item[0])))
     start = x[np.maximum(consensus.tree.parent, 0)]
     rooms: dict[int, str] = {}
-    for room, width in ROOMS:
+    for room, width in ROOMS.items():
         # What a narrow drawing has room for, a wider one has too: those numbers come first.
         texts = {node: numbers[node] for node in rooms} | by_doubt
         fitting = room_for_numbers(texts, start, x, layout.row, width=width, row_height=row_height)
@@ -120,7 +120,7 @@ def draw_consensus(consensus: SummaryTree, layout: TreeLayout, *, with_lengths: 
         height=len(tips) * row_height,
         label_room=label_room([tip.label for tip in tips]),
         row_height=row_height,
-        least_width=int(ROOMS[0][1]) if len(tips) <= ROWS[0][0] else MANY_WIDTH,
+        least_width=min(ROOMS.values()) if len(tips) <= ROWS[0][0] else MANY_WIDTH,
         branches=branches,
         joints=joints,
         tips=tips,

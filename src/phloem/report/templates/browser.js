@@ -40,9 +40,9 @@
     return { parent, split, children, order, x, y, root };
   }
 
-  function clade(taxa) {
-    const some = taxa.slice(0, 6).map(shortName).join(", ");
-    return taxa.length > 6 ? some + " and " + (taxa.length - 6) + " more" : some;
+  function clade([size, ...taxa]) {
+    const some = taxa.map(shortName).join(", ");
+    return size > taxa.length ? some + " and " + (size - taxa.length) + " more" : some;
   }
 
   function draw(at) {
@@ -105,8 +105,9 @@
     const apart = inner.filter((split) => data.apart[split]), lacking = data.consensusClades - (inner.length - apart.length);
     const some = (count, what) => count + " " + what + (count === 1 ? "" : "s");
     byId("differences").textContent = apart.length ? some(apart.length, "clade") + (apart.length === 1 ? " differs" : " differ") + " from the consensus" + (lacking ? "; " + some(lacking, "clade") + " of the consensus " + (lacking === 1 ? "is" : "are") + " not here." : ", which leaves " + (apart.length === 1 ? "it" : "them") + " open.") : "All clades are in the consensus.";
-    const lines = apart.map((split) => clade(data.apart[split]) + " (" + phloem.percent(data.support[split]) + ")");
-    if (lines.length > mostListed) lines.splice(mostListed, lines.length, "and " + (apart.length - mostListed) + " more");
+    const lines = apart.filter((split) => data.apart[split].length > 1).slice(0, mostListed)
+      .map((split) => clade(data.apart[split]) + " (" + phloem.percent(data.support[split]) + ")");
+    if (lines.length < apart.length) lines.push("and " + (apart.length - lines.length) + " more");
     byId("different-clades").replaceChildren(...lines.map(function (line) {
       const item = document.createElement("li");
       item.textContent = line;

@@ -95,7 +95,8 @@ const phloem = (function () {
     });
   }
   document.querySelectorAll("#consensus svg.tree").forEach(enliven);
-  addEventListener("scroll", hide, { passive: true, capture: true });
+  /* What is pointed at moves away when the page scrolls; what has the focus is still what is spoken of. */
+  addEventListener("scroll", () => words.has(document.activeElement) ? show(document.activeElement) : hide(), { passive: true, capture: true });
 
   return { svg, data, unpack, walk, percent, number, length, drawScale, enliven };
 })();

@@ -1,0 +1,247 @@
+"""The report as a page: what it says, and that nothing in it can escape."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from phloem.inference.evaluation import Estimated, Evaluation
+from phloem.inference.trust import Trust
+from phloem.random_streams import RandomStream
+from phloem.report.embedded import embedded_json, packed, unpacked
+from phloem.report.html import render_report
+from phloem.trees.generation import random_topologies
+from phloem.trees.grouped import GroupedTrees
+from phloem.trees.rooting import root_at_outgroup
+from phloem.trees.sample import TreeSample
+from phloem.trees.summary_tree import SummaryTree
+from phloem.trees.tree import Tree
+from report.made_up import made_up_contents, made_up_history, made_up_trees
+
+HOSTILE = (
+    "</script><script>alert(1)</script>",
+    '"><img src=x onerror=alert(2)>',
+    "' onfocus='alert(3)",
+    "<!--",
+    "]]>&amp;&lt;",
+    "{{ 7 * 7 }}{% raw %}",
+    "種名_with_a_very_long_name_that_goes_on_and_on_and_on_until_its_end",
+    "line\u2028separator",
+)
+VOID = {"meta", "input", "br", "img"}
+
+
+class Reader(HTMLParser):
+    """The elements of a page with their attributes, its text, and whether every element is closed in order."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.open: list[str] = []
+        self.words: dict[str, list[str]] = {}
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attributes}))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attributes}))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.setdefault(self.open[-1] if self.open else "", []).append(data)
+
+    def text(self) -> str:
+        shown = [part for tag, parts in self.words.items() if tag not in ("script", "style") for part in parts]
+        return re.sub(r"\s+", " ", " ".join(shown))
+
+    def data(self, name: str) -> dict:
+        scripts = [attributes for tag, attributes in self.elements if tag == "script"]
+        place = next(number for number, one in enumerate(scripts) if one.get("id") == name)
+        return json.loads(self.words["script"][place])
+
+
+@pytest.fixture(scope="module")
+def page() -> Reader:
+    return Reader(render_report(made_up_contents(12)))
+
+
+def test_the_page_says_what_was_run_and_what_was_found(page):
+    text = page.text()
+    for fact in ("12 taxa", "898 sites", "413 patterns", "JC69", "−6,489.11", "± 0.053", "1 run of 40,000 steps"):
+        assert fact in text
+    assert "Usable, with care" in text
+    assert "Train longer." in text
+    assert "The runs nearly agree." in text
+    assert "Drawn from the neighbour of Taxon_000; the tree is unrooted." in text
+    assert "Training is not finished" not in text
+    assert "0123abcd" in text
+    assert "https://openreview.net/forum?id=hVVUY7p64WL" in text
+
+
+def test_the_same_contents_give_the_same_bytes():
+    assert render_report(made_up_contents(8)) == render_report(made_up_contents(8))
+
+
+def test_nothing_is_loaded_from_anywhere(page):
+    for tag, attributes in page.elements:
+        assert tag not in ("link", "img", "iframe", "object", "embed", "base", "form")
+        assert "src" not in attributes
+        assert attributes.get("href", "#").startswith("#") or tag == "a"
+    styles = "".join(page.words["style"])
+    assert "url(" not in styles
+    assert "@import" not in styles
+
+
+def test_ids_are_unique_headings_are_in_order_and_links_within_the_page_lead_somewhere(page):
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(set(ids)) == len(ids)
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    for _, attributes in page.elements:
+        for name in ("href", "aria-labelledby", "for"):
+            if attributes.get(name, "").startswith("#") or name != "href":
+                assert not attributes.get(name) or attributes[name].lstrip("#") in ids
+
+
+def test_names_of_any_kind_are_text_and_nothing_else():
+    contents = made_up_contents(HOSTILE, title=HOSTILE[0], model=HOSTILE[1])
+    contents = replace(contents, provenance={"alignment": {"source": HOSTILE[0]}, "seed": "<b>", "versions": {}})
+    raw = render_report(contents)
+    found = Reader(raw)
+    ordinary = Reader(render_report(made_up_contents(len(HOSTILE))))
+    assert [tag for tag, _ in found.elements].count("script") == [tag for tag, _ in ordinary.elements].count("script")
+    assert not any(name.startswith("on") for _, attributes in found.elements for name in attributes)
+    assert not any(tag in ("img", "b") for tag, _ in found.elements)
+    assert found.data("browser-data")["taxa"] == list(HOSTILE)
+    assert HOSTILE[0] in found.text()
+    assert HOSTILE[5] in found.text()  # templates do not read names
+
+
+def test_every_tip_is_in_both_drawings_once(page):
+    names = [
+        number
+        for number, (tag, attributes) in enumerate(page.elements)
+        if tag == "text" and "name" in attributes.get("class", "")
+    ]
+    assert len(names) == 3 * 12  # two consensus drawings and the cloud's names
+    assert page.text().count("Taxon_007") >= 3
+
+
+def test_an_unfinished_run_says_so_first():
+    found = Reader(render_report(made_up_contents(6, is_finished=False, steps_done=12_000, steps=40_000)))
+    assert "Training is not finished: step 12,000 of 40,000." in found.text()
+    assert "1 run, 12,000 of 40,000 steps done" in found.text()
+
+
+def test_several_runs_have_a_curve_each():
+    histories = [made_up_history(), made_up_history(0.3), made_up_history(-0.2)]
+    found = Reader(render_report(made_up_contents(6, runs=3, histories=histories)))
+    curves = [attributes for tag, attributes in found.elements if tag == "polyline"]
+    assert len(curves) == 2 * 3
+    assert "3 runs of 40,000 steps each" in found.text()
+
+
+def test_a_run_without_history_provenance_deviations_or_findings_still_has_a_report():
+    single = Estimated(-6489.11, None)
+    contents = made_up_contents(5, histories=[[]], provenance={}, trust=Trust("do not trust", (), "Run again."))
+    found = Reader(render_report(replace(contents, evaluation=Evaluation(single, single, single), repeats=1)))
+    assert "There is no history of the training." in found.text()
+    assert "Nothing was checked." in found.text()
+    assert "Do not trust these results" in found.text()
+    assert "±" not in found.text()
+
+
+def test_four_taxa_of_one_topology():
+    taxa = ("a", "b", "c", "d")
+    found = Reader(render_report(made_up_contents(taxa, made_up_trees(taxa, distinct=1))))
+    assert "All trees that were drawn have the same topology." in found.text()
+    data = found.data("browser-data")
+    assert [tree[0] for tree in data["trees"]] == [1.0]
+    assert data["consensusClades"] == 1
+    assert data["apart"] == {}
+
+
+def test_a_star_with_nothing_known_is_drawn_without_lengths():
+    contents = made_up_contents(5)
+    unknown = np.full(6, np.nan)
+    star = SummaryTree(contents.consensus.taxa, Tree(np.array([5] * 5 + [-1], np.int32), 5), *[unknown] * 4)
+    nothing = np.full(len(contents.splits.mean), np.nan)
+    splits = replace(contents.splits, mean=nothing, lower=nothing, upper=nothing, deviation=nothing, median=nothing)
+    found = Reader(render_report(replace(contents, consensus=star, splits=splits)))
+    assert not any(attributes.get("id") == "with-lengths" for _, attributes in found.elements)
+    assert not re.search(r"\bnan\b", found.text())
+    data = found.data("browser-data")
+    assert data["consensusClades"] == 0
+    assert set(data["length"]) == {0.0}
+
+
+def test_a_rooted_consensus_roots_all_drawings():
+    contents = made_up_contents(7)
+    rooted = replace(contents, consensus=root_at_outgroup(contents.consensus, contents.consensus.taxa[3]))
+    found = Reader(render_report(rooted))
+    assert "The tree is rooted as it is drawn." in found.text()
+    for tree in found.data("browser-data")["trees"]:
+        parent = unpacked(tree[1])
+        assert len(parent) == 2 * 7 - 1
+        assert parent[3] == len(parent) - 1
+        assert tree[3] == 1
+
+
+def test_what_the_page_draws_is_the_posterior(page):
+    contents = made_up_contents(12)
+    data = page.data("browser-data")
+    frequent = dict(
+        zip(map(bytes, np.packbits(contents.splits.members, axis=1)), contents.splits.frequency, strict=True)
+    )
+    for tree, topology, weight in zip(
+        data["trees"], contents.topologies.topologies, contents.topologies.weights, strict=True
+    ):
+        assert tree[0] == pytest.approx(weight, rel=1e-3)
+        parent, split = unpacked(tree[1]), unpacked(tree[2])
+        assert parent[:-1].tolist() == topology.parent[0, :-1].tolist()
+        assert split[:12].tolist() == list(range(12))
+        below = np.zeros((len(parent), 12), np.bool_)
+        below[:12] = np.eye(12, dtype=np.bool_)
+        for node in range(len(parent) - 1):
+            below[parent[node]] |= below[node]
+        for node in range(12, len(parent) - 1):
+            key = bytes(np.packbits(below[node]))
+            assert data["support"][split[node]] == pytest.approx(frequent[key], rel=1e-3)
+            assert (str(split[node]) in data["apart"]) == (frequent[key] <= 0.5)
+    cloud = page.data("cloud-data")
+    number, lengths = cloud["trees"][7]
+    assert unpacked(lengths)[:-1] * cloud["unit"] == pytest.approx(contents.cloud.branch_lengths[7], abs=cloud["unit"])
+    parents = unpacked(cloud["topologies"][number]) & 32_767
+    assert parents[:-1].tolist() == contents.cloud.topologies.parent[7, :-1].tolist()
+
+
+def test_embedded_data_comes_back_and_has_no_sign_of_html():
+    value = {"names": list(HOSTILE), "number": 0.5}
+    text = embedded_json(value)
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == value
+    numbers = np.array([0, 1, 255, 256, 65_535])
+    assert unpacked(packed(numbers)).tolist() == numbers.tolist()
+
+
+def test_500_taxa_stay_below_5_megabytes():
+    taxa = tuple(f"Species_with_a_name_{number}" for number in range(500))
+    topologies = random_topologies(500, 200, stream=RandomStream(4, "many taxa"))  # which have nothing in common
+    lengths = np.random.default_rng(4).exponential(0.1, (200, topologies.branch_count))
+    trees = GroupedTrees.from_sample(TreeSample(taxa, topologies, np.ones(200), lengths))
+    raw = render_report(made_up_contents(taxa, trees, cloud=trees.select(np.arange(200, dtype=np.int32))))
+    assert len(raw.encode()) < 5_000_000
+    assert all(name in raw for name in taxa)

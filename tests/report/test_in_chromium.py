@@ -1,0 +1,202 @@
+"""The report in a real browser: no errors, no requests, and everything that moves does."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from phloem.report.html import render_report
+from report.devtools import Browser, Page
+from report.made_up import made_up_contents, made_up_history
+from report.test_html import HOSTILE
+
+TAXA = ("Homo_sapiens", "Pan", "Gorilla", "Pongo", "Hylobates", *HOSTILE)
+
+
+@pytest.fixture(scope="module")
+def browser(chromium) -> Iterator[Browser]:
+    with Browser(chromium) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory) -> str:
+    path = Path(tmp_path_factory.mktemp("report")) / "report.html"
+    path.write_text(render_report(made_up_contents(TAXA, runs=2, histories=[made_up_history(), made_up_history(1.0)])))
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def page(browser, address) -> Page:
+    return browser.open(address)
+
+
+def texts(page: Page, selector: str) -> list[str]:
+    return page.evaluate(
+        f"Array.from(document.querySelectorAll({json.dumps(selector)}), (one) => one.textContent.trim())"
+    )
+
+
+def test_nothing_is_asked_of_the_network_and_nothing_is_wrong(page, address):
+    assert page.requests == [address]
+    assert page.problems == []
+
+
+def test_all_tips_can_be_seen(page):
+    script = """Array.from(document.querySelectorAll('.drawing-lengths .name, #topology-box .name, .cloud-names .name'),
+        (name) => { const box = name.getBoundingClientRect(), panel = name.closest('.panel').getBoundingClientRect();
+            const isSeen = box.width > 0 && box.left >= panel.left && box.right <= panel.right;
+            return [name.firstChild.textContent, isSeen]; })"""
+    found = page.evaluate(script)
+    assert len(found) == 3 * len(TAXA)
+    assert all(seen for _, seen in found)
+    for name in TAXA[:5]:
+        assert [one for one, _ in found].count(name) == 3
+
+
+@pytest.mark.parametrize("width", [360, 700, 1600])
+def test_the_page_is_never_wider_than_the_window(page, width):
+    page.send("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+    try:
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    finally:
+        page.send("Emulation.setDeviceMetricsOverride", width=1200, height=900, deviceScaleFactor=1, mobile=False)
+
+
+def test_the_clade_table_is_sorted_by_click_and_by_key(page):
+    def column(number: int) -> list[float]:
+        cells = f"document.querySelectorAll('#clade-table tbody td:nth-child({number + 1})')"
+        return page.evaluate(f"Array.from({cells}, (cell) => Number(cell.dataset.value))")
+
+    assert column(0) == sorted(column(0), reverse=True)
+    heading = "document.querySelectorAll('#clade-table th')[{}]"
+    for number, column_of in ((3, 3), (1, 1)):
+        page.evaluate(heading.format(number) + ".querySelector('button').click()")
+        assert column(column_of) == sorted(column(column_of), reverse=True)
+        assert page.evaluate(heading.format(number) + ".getAttribute('aria-sort')") == "descending"
+    page.evaluate(heading.format(1) + ".querySelector('button').focus()")
+    page.press("Enter")
+    assert column(1) == sorted(column(1))
+    assert page.evaluate("document.querySelectorAll('#clade-table th[aria-sort]').length") == 1
+
+
+def test_topologies_are_stepped_through_by_button_and_by_arrow(page):
+    probabilities = [tree[0] for tree in page.evaluate("phloem.data('browser-data')")["trees"]]
+
+    def shown() -> tuple[str, str]:
+        return texts(page, "#shown-rank")[0], texts(page, "#shown-probability")[0]
+
+    def expected(rank: int) -> tuple[str, str]:
+        percent = f"{100 * probabilities[rank - 1]:.1f}".removesuffix(".0")
+        return f"{rank} of {len(probabilities)}", f"{percent}\N{NARROW NO-BREAK SPACE}%"
+
+    assert shown() == expected(1)
+    assert page.evaluate("document.getElementById('previous').disabled")
+    page.evaluate("document.getElementById('next').focus()")
+    page.evaluate("document.getElementById('next').click()")
+    assert shown() == expected(2)
+    page.press("ArrowRight")
+    assert shown() == expected(3)
+    page.press("ArrowLeft")
+    assert shown() == expected(2)
+    assert len(texts(page, "#topology-box .name")) == len(TAXA)
+
+
+def test_clades_that_differ_from_the_consensus_are_marked_and_listed(page):
+    last = page.evaluate("phloem.data('browser-data').trees.length")
+    seen = 0
+    for _ in range(last):
+        marked = page.evaluate("document.querySelectorAll('#topology-box .apart circle').length")
+        assert len(texts(page, "#different-clades li")) == marked
+        sentence = texts(page, "#differences")[0]
+        assert sentence.startswith(f"{marked} clade" if marked else "All clades")
+        seen += marked > 0
+        page.evaluate("document.getElementById('next').click()")
+    assert seen
+
+
+def test_the_theme_toggles_and_the_cloud_is_drawn_in_its_colours(page):
+    def colours() -> tuple[str, str]:
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        return ground, page.evaluate("document.getElementById('cloud-canvas').toDataURL()")
+
+    light = colours()
+    assert page.evaluate("document.getElementById('theme').getAttribute('aria-pressed')") == "false"
+    page.evaluate("document.getElementById('theme').click()")
+    dark = colours()
+    assert page.evaluate("document.getElementById('theme').getAttribute('aria-pressed')") == "true"
+    assert dark[0] != light[0]
+    assert dark[1] != light[1]
+    page.evaluate("document.getElementById('theme').click()")
+    assert colours() == light
+
+
+def test_branches_are_walked_by_keys_and_tell_what_is_known_of_them(page):
+    page.evaluate("document.querySelector('#consensus .drawing-lengths .branch[tabindex=\"0\"]').focus()")
+    first = texts(page, "#tooltip")[0]
+    assert "95 % interval" in first
+    page.press("ArrowDown")
+    second = texts(page, "#tooltip")[0]
+    assert second != first
+    assert not page.evaluate("document.getElementById('tooltip').hidden")
+    assert page.evaluate("document.querySelectorAll('#consensus .drawing-lengths .branch[tabindex=\"0\"]').length") == 1
+    page.press("ArrowUp")
+    assert texts(page, "#tooltip")[0] == first
+
+
+def test_the_drawing_without_lengths_is_one_click_away(page):
+    shown = "getComputedStyle(document.querySelector('{}')).display !== 'none'"
+    assert not page.evaluate(shown.format(".drawing-topology"))
+    page.evaluate("document.getElementById('without-lengths').click()")
+    assert page.evaluate(shown.format(".drawing-topology"))
+    assert not page.evaluate(shown.format(".drawing-lengths"))
+    page.evaluate("document.getElementById('with-lengths').click()")
+
+
+# How readable text is on its ground, by the formula of the Web Content Accessibility Guidelines.
+CONTRAST = """(function () {
+  const light = (colour) => { const [r, g, b] = colour.match(/[\\d.]+/g).map((part) => part / 255)
+      .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const ground = (one) => { for (; one; one = one.parentElement) {
+      const colour = getComputedStyle(one).backgroundColor;
+      if (!/, 0\\)$/.test(colour)) return colour; } };
+  const poor = [];
+  for (const one of document.querySelectorAll("main *, header *, nav *, footer *")) {
+    const hasText = Array.from(one.childNodes).some((node) => node.nodeType === 3 && node.textContent.trim());
+    if (one.disabled || !hasText) continue;
+    if (["SCRIPT", "STYLE", "NOSCRIPT", "title", "desc"].includes(one.tagName)) continue;
+    const style = getComputedStyle(one), inside = one.namespaceURI.endsWith("svg");
+    const [a, b] = [light(inside ? style.fill : style.color), light(ground(one))].sort((x, y) => y - x);
+    if ((a + 0.05) / (b + 0.05) < 4.5) poor.push(one.outerHTML.slice(0, 80));
+  }
+  return poor;
+})()"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_all_text_can_be_read(page, theme):
+    page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+    try:
+        assert page.evaluate(CONTRAST) == []
+    finally:
+        page.evaluate("delete document.documentElement.dataset.theme")
+
+
+def test_without_scripts_the_consensus_the_tables_and_the_text_are_there(browser, address):
+    page = browser.open(address, scripts=False)
+    root = page.send("DOM.getDocument", depth=-1)["root"]["nodeId"]
+
+    def count(selector: str) -> int:
+        return len(page.send("DOM.querySelectorAll", nodeId=root, selector=selector)["nodeIds"])
+
+    assert count("html.scripted") == 0
+    assert count("#consensus .drawing-lengths .name") == len(TAXA)
+    assert count("#consensus .branch title") > 0
+    assert count("#clade-table tbody tr") > 0
+    assert page.problems == []
+
+
+def test_no_problem_came_up_on_the_way(page):
+    assert page.problems == []
