@@ -46,10 +46,9 @@ def clades(
         ax.plot(x[worst], y[worst], "o", color=VERMILION, markersize=3.2, markeredgewidth=0, clip_on=False)
         numbers = [str(number) for number in range(1, len(worst) + 1)]
         write(ax, numbers, x[worst], y[worst], (3, -1), va="top", size=SMALL_SIZE, color=VERMILION)
-        key = [
-            f"{number}  {clade_name(one.taxa, members[split])}" for number, split in zip(numbers, worst, strict=True)
-        ]
-        write_below(ax, "\n".join(key), KEY, size=SMALL_SIZE)
+        key = [f"{number}  {clade_name(one.taxa, members[split])}" for number, split in enumerate(worst, 1)]
+        if key:
+            write_below(ax, "\n".join(key), KEY, size=SMALL_SIZE)
         note = f"{len(x)} clades\nlargest difference {difference.max(initial=0):.3f}"
         ax.text(0.02, 0.98, note, transform=ax.transAxes, va="top", size=SMALL_SIZE, color=MUTED)
         ax.set_xlabel(f"Clade frequency, {names[0]}")
