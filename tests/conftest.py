@@ -1,6 +1,8 @@
 """What all tests share: the real data where it is at hand, and programs that CI must have."""
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,15 @@ def iqtree() -> str:
 @pytest.fixture(scope="session")
 def mrbayes() -> str:
     return path_of(MRBAYES)
+
+
+@pytest.fixture(scope="session")
+def rscript_ape() -> str:
+    """R with the package ape."""
+    path = shutil.which("Rscript")
+    if path is None or subprocess.run([path, "-e", "library(ape)"], capture_output=True).returncode:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("R's package ape is not installed")
+    return path
 
 
 def path_of(program: Program) -> str:

@@ -14,10 +14,11 @@ from phloem.random_streams import RandomStream
 from phloem.trees.generation import random_topologies
 from phloem.trees.reading import parse_newick, read_trees
 from phloem.trees.sample import TreeSample
-from phloem.trees.splits import nontrivial_splits
+from phloem.trees.splits import nontrivial_splits, split_bits, unpack_bits
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.tree import Tree
 from phloem.trees.writing import format_newick, format_tree, quote_label, write_newick, write_nexus
+from reference.ape import read_with_ape
 
 ODD_NAMES = (
     "Homo sapiens",
@@ -148,6 +149,23 @@ def test_biopython_reads_odd_names():
     tree = Phylo.read(io.StringIO(text), "newick")
     readable = [name for name in ODD_NAMES if "'" not in name]  # Biopython does not undouble apostrophes
     assert set(readable) <= {tip.name for tip in tree.get_terminals()}
+
+
+@pytest.mark.parametrize("schema", ["newick", "nexus"])
+def test_ape_reads_what_we_write(tmp_path, rscript_ape, schema):
+    names = ["Homo sapiens", "HIV-1/x+y", "Ähre", "7", "A.1|x", "(c)", "under_score", "friend"]
+    if schema == "nexus":  # of doubled apostrophes ape makes NA in Newick; in NEXUS it leaves them out
+        names.insert(0, "it's")
+    sample = some_sample(names)
+    (write_newick if schema == "newick" else write_nexus)(sample, tmp_path / "trees")
+    trees = read_with_ape(rscript_ape, tmp_path / "trees", schema)
+    assert len(trees) == len(sample)
+    assert sample.branch_lengths is not None
+    read_as = np.array([quote_label(name) if schema == "newick" else name.replace("'", "") for name in names])
+    below = unpack_bits(split_bits(sample.topologies), len(names))
+    for tree, lengths, sides in zip(trees, sample.branch_lengths, below, strict=True):
+        expected = {frozenset(read_as[side].tolist()): length for side, length in zip(sides, lengths, strict=True)}
+        assert tree.lengths == pytest.approx(expected)
 
 
 def test_the_form_of_a_tree():

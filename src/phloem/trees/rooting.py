@@ -34,8 +34,8 @@ def root_at_outgroup(summary: SummaryTree, names: str | Collection[str]) -> Summ
 def root_at_midpoint(summary: SummaryTree) -> SummaryTree:
     """The tree with a root halfway along the longest path between two leaves, by mean lengths.
 
-    Of equally long paths it is the one between the first of the leaves that are farthest from leaf 0, and the first of
-    those that are farthest from that. Where halfway is at a node, one half of the divided branch has length zero.
+    All paths that are as long have the same middle. Where it is at a node, the root is at the end of a branch that
+    leads there, and one half of that has length zero.
     """
     unrooted = _unrooted(summary)
     parent, length, taxa = unrooted.tree.parent, unrooted.length, len(summary.taxa)

@@ -1,4 +1,4 @@
-"""Writing trees: Newick and NEXUS text that FigTree, DendroPy and Biopython read back."""
+"""Writing trees: Newick and NEXUS text that FigTree, DendroPy, Biopython and R's ape read back."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,7 +45,10 @@ def format_tree(tree: Tree, taxa: Sequence[str]) -> str:
 
 
 def write_newick(sample: TreeSample, path: str | Path) -> None:
-    """One tree a line. Newick has no place for weights that all programs accept: NEXUS keeps them."""
+    """One tree a line. Newick has no place for weights that all programs accept: NEXUS keeps them.
+
+    Of names with apostrophes ape makes NA here; in NEXUS it leaves the apostrophes out.
+    """
     with atomic_write(Path(path)) as stream:
         for line in format_newick(sample.topologies, sample.taxa, sample.branch_lengths):
             stream.write(line.encode() + b"\n")
