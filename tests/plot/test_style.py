@@ -35,6 +35,7 @@ def test_figures_are_drawn_on_axes_that_are_given(draw):
     assert figure.axes == [left, right]
     assert right.has_data() or right.texts
     assert not left.has_data()
+    assert max(text.get_size() for text in right.findobj(matplotlib.text.Text) if text.get_text()) <= 7
 
 
 def test_axes_may_be_part_of_a_figure_in_a_figure():

@@ -39,8 +39,7 @@ def clades(
     worst = [int(split) for split in np.argsort(-difference, kind="stable")[:labelled]]
     worst = [split for split in worst if difference[split] >= LEAST_LABELLED]
     with styled():
-        ax = axes_for(ax, width, width + LINE * len(worst))
-        ax.set_box_aspect(1)
+        ax = axes_for(ax, width, width + LINE * len(worst))  # nearly square inside
         ax.plot([0, 1], [0, 1], color=FAINT, linewidth=0.8, zorder=0)
         ax.plot(x, y, "o", color=BLUE, markersize=3.2, alpha=0.6, markeredgewidth=0, clip_on=False)
         ax.plot(x[worst], y[worst], "o", color=VERMILION, markersize=3.2, markeredgewidth=0, clip_on=False)

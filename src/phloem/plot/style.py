@@ -61,8 +61,10 @@ def axes_for(ax: Axes | None, width: float = ONE_COLUMN, height: float = HEIGHT)
         color=INK,
         labelcolor=INK,
         labelsize=SMALL_SIZE,
-        labelfontfamily=list(fonts()),
+        labelfontfamily=fonts(),
     )
+    for label in (ax.xaxis.label, ax.yaxis.label, ax.title):
+        label.set(size=TEXT_SIZE, family=fonts(), color=INK)
     return ax
 
 
@@ -74,15 +76,15 @@ def figure_of(ax: Axes) -> Figure:
 
 
 @cache
-def fonts() -> tuple[str, ...]:
+def fonts() -> list[str]:
     """Those of FONTS that this machine has: a sign that the first lacks comes from the next."""
     truetype = {font.name for font in fontManager.ttflist if Path(font.fname).suffix.lower() == ".ttf"}
-    return tuple(font for font in FONTS if font in truetype)
+    return [font for font in FONTS if font in truetype]
 
 
 def _settings() -> dict[str, Any]:
     return {
-        "font.family": list(fonts()),
+        "font.family": fonts(),
         "font.size": TEXT_SIZE,
         "text.color": INK,
         "text.hinting": "none",  # letters as wide at every size, so that what fits on paper fits on a screen
