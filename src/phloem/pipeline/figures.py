@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from matplotlib.figure import Figure
-
 from phloem import plot
 from phloem.config.checks import check_choice
 from phloem.pipeline.exports import CLOUD_TREES, histories_of
@@ -28,7 +26,7 @@ def write_figures(posterior: Posterior, consensus: SummaryTree, folder: Path, su
     return paths
 
 
-def _figures(posterior: Posterior, consensus: SummaryTree) -> Iterator[tuple[str, Figure]]:
+def _figures(posterior: Posterior, consensus: SummaryTree) -> Iterator[tuple[str, plot.Figure]]:
     draws = posterior.summary["draws"]
     yield "consensus", plot.tree(consensus)
     yield "cloud", plot.cloud(posterior.sample(min(CLOUD_TREES, len(posterior.draws))), like=consensus)

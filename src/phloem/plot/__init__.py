@@ -1,5 +1,7 @@
 """Figures for a paper, with matplotlib: records in, `Figure` out, drawn on new axes or on those given."""
 
+from matplotlib.figure import Figure as Figure
+
 from phloem.plot.clade_agreement import clades as clades
 from phloem.plot.importance_weights import weights as weights
 from phloem.plot.length_distribution import tree_lengths as tree_lengths

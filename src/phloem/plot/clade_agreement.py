@@ -39,17 +39,15 @@ def clades(
     worst = [int(split) for split in np.argsort(-difference, kind="stable")[:labelled]]
     worst = [split for split in worst if difference[split] >= LEAST_LABELLED]
     with styled():
-        ax = axes_for(ax, width, width + LINE * len(worst))
-        ax.set_box_aspect(1)
+        ax = axes_for(ax, width, width + LINE * len(worst))  # nearly square inside
         ax.plot([0, 1], [0, 1], color=FAINT, linewidth=0.8, zorder=0)
         ax.plot(x, y, "o", color=BLUE, markersize=3.2, alpha=0.6, markeredgewidth=0, clip_on=False)
         ax.plot(x[worst], y[worst], "o", color=VERMILION, markersize=3.2, markeredgewidth=0, clip_on=False)
         numbers = [str(number) for number in range(1, len(worst) + 1)]
         write(ax, numbers, x[worst], y[worst], (3, -1), va="top", size=SMALL_SIZE, color=VERMILION)
-        key = [
-            f"{number}  {clade_name(one.taxa, members[split])}" for number, split in zip(numbers, worst, strict=True)
-        ]
-        write_below(ax, "\n".join(key), KEY, size=SMALL_SIZE)
+        key = [f"{number}  {clade_name(one.taxa, members[split])}" for number, split in enumerate(worst, 1)]
+        if key:
+            write_below(ax, "\n".join(key), KEY, size=SMALL_SIZE)
         note = f"{len(x)} clades\nlargest difference {difference.max(initial=0):.3f}"
         ax.text(0.02, 0.98, note, transform=ax.transAxes, va="top", size=SMALL_SIZE, color=MUTED)
         ax.set_xlabel(f"Clade frequency, {names[0]}")

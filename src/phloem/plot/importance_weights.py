@@ -55,5 +55,6 @@ def weights(
             lines.append(f"effective draws {effective_samples:,.0f} of {len(logs):,} ({share:.0f} %)")
         if pareto_k is not None:
             lines.append(f"Pareto k̂ {pareto_k:.2f}")
-        ax.text(0.03, 0.04, "\n".join(lines), transform=ax.transAxes, va="bottom", size=SMALL_SIZE)
+        if lines:
+            ax.text(0.03, 0.04, "\n".join(lines), transform=ax.transAxes, va="bottom", size=SMALL_SIZE)
     return figure_of(ax)

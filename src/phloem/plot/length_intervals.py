@@ -53,6 +53,8 @@ def branch_lengths(
     with styled():
         ax = axes_for(ax, width, len(chosen) * ROW + FRAME)
         for kind, color, words in ((is_pendant, BLUE, "leading to a taxon"), (~is_pendant, VERMILION, "interior")):
+            if not kind.any():
+                continue
             branch = chosen[kind]
             ax.hlines(rows[kind], branches.lower[branch], branches.upper[branch], colors=color, linewidths=1.2)
             ax.plot(branches.mean[branch], rows[kind], "o", color=color, markersize=3, markeredgewidth=0, label=words)

@@ -35,7 +35,7 @@ def write_below(ax: Axes, text: str, distance: float, **style: Any) -> None:
 def text_widths(texts: Sequence[str], size: float) -> FloatArray:
     """Points across, (texts,), in the fonts of all figures."""
     renderer = _measure()
-    font = FontProperties(family=list(fonts()), size=size)
+    font = FontProperties(family=fonts(), size=size)
     return np.array([renderer.get_text_width_height_descent(text, font, False)[0] for text in texts]) / FINENESS
 
 

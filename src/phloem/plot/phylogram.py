@@ -22,6 +22,7 @@ MOST_NUMBERS = 100  # taxa up to which supports are numbers unless asked otherwi
 
 STUB = 6  # points, of a root
 NUMBERS = 0.75  # size of supports, in sizes of names
+BESIDE = 0.45  # rows from a name in which it would meet a number; between two names there is room for one
 
 # Least support, colour, and words. Strong support is ink: what is coloured deserves a look.
 CLASSES = ((0.95, INK, "≥ 95 %"), (0.75, BLUE, "75–95 %"), (0.5, ORANGE, "50–75 %"), (0.0, VERMILION, "< 50 %"))
@@ -93,14 +94,14 @@ def _draw_intervals(ax: Axes, summary: SummaryTree, layout: TreeLayout) -> Float
 
 
 def _write_supports(ax: Axes, summary: SummaryTree, layout: TreeLayout, inner: LongArray) -> None:
-    """Percent above the branch where it is long enough, else beside the node where no name is, else above all the same."""
+    """Percent above the branch where it is long enough, else beside the node, unless a name is there."""
     size = NUMBERS * name_size(ax)
     percents = np.array([f"{100 * support:.0f}" for support in summary.support[inner]])
     scale = axes_points(ax)[0] / ax.get_xlim()[1]  # points a unit of length
     branches = (layout.x[inner] - layout.x[summary.tree.parent[inner]]) * scale
     widths = text_widths(percents.tolist(), size) + 2
     tip_x, tip_y = layout.x[: summary.tree.leaf_count], layout.y[: summary.tree.leaf_count]
-    beside = np.abs(tip_y - layout.y[inner, None]) < 0.7  # rows: (inner, leaves)
+    beside = np.abs(tip_y - layout.y[inner, None]) < BESIDE  # (inner, leaves)
     is_taken = (beside & (np.abs(tip_x - layout.x[inner, None]) * scale < widths[:, None])).any(axis=1)
     fits = (branches >= widths) | is_taken
     for place, offset, across, down in (
@@ -108,7 +109,7 @@ def _write_supports(ax: Axes, summary: SummaryTree, layout: TreeLayout, inner: L
         (~fits, (1.2, 0), "left", "center_baseline"),
     ):
         x, y = layout.x[inner[place]], layout.y[inner[place]]
-        write(ax, percents[place].tolist(), x, y, offset, ha=across, va=down, size=size, color=MUTED)
+        write(ax, percents[place].tolist(), x, y, offset, ha=across, va=down, size=size, color=MUTED, in_layout=False)
 
 
 def _lines(x: FloatArray, y: FloatArray, other_x: FloatArray, other_y: FloatArray) -> list[FloatArray]:

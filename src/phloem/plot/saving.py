@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from phloem.errors import BadArgument, quoted
 from phloem.files import atomic_write
+from phloem.kernels.arrays import FloatArray
 from phloem.plot.style import styled
 
 # What would differ from one day to the next is left out.
@@ -18,8 +19,8 @@ METADATA: dict[str, dict[str, Any]] = {
     ".svg": {"Date": None},
     ".png": {"Software": None},
 }
-LAYOUTS = 3  # rounds after which axes are in place, but for less than the rounding
-DECIMALS = 5  # of axes' places, in figures
+# A layout goes on until axes move by less than SETTLED; rounding hides the rest. In widths and heights of the figure.
+MOST_ROUNDS, SETTLED, DECIMALS = 30, 1e-8, 4
 
 
 def save(figure: Figure, path: str | Path, *, dpi: float = 300) -> None:
@@ -47,13 +48,23 @@ def _laid_out(figure: Figure) -> Iterator[None]:
     if engine is None:
         yield
         return
-    for _ in range(LAYOUTS):
-        figure.draw_without_rendering()
-    for ax in figure.axes:
-        ax.set_position(tuple(np.round(ax.get_position().bounds, DECIMALS)))
-        ax.set_in_layout(True)
+    figure.draw_without_rendering()  # ticks and legends get their places, and the layout its first round
+    places = _places(figure)
+    for _ in range(MOST_ROUNDS):
+        engine.execute(figure)
+        before, places = places, _places(figure)
+        if np.allclose(before, places, rtol=0, atol=SETTLED):
+            break
+    for ax, place in zip(figure.axes, np.round(places, DECIMALS).tolist(), strict=True):
+        ax.set_position(place)
+        ax.set_in_layout(True)  # which a place of its own would end
     figure.set_layout_engine("none")
     try:
         yield
     finally:
         figure.set_layout_engine(engine)
+
+
+def _places(figure: Figure) -> FloatArray:
+    """Where the axes are, (axes, 4)."""
+    return np.array([ax.get_position(original=True).bounds for ax in figure.axes]).reshape(-1, 4)

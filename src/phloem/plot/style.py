@@ -17,8 +17,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 
+from phloem.errors import BadArgument
+
 ONE_COLUMN, TWO_COLUMNS = 3.5, 7.2  # inches: 89 and 183 mm, as most journals have them
 HEIGHT = 2.6  # of a figure that is no tree
+LARGEST = 600  # inches; a tree of 5,000 taxa has 400
 
 # Okabe & Ito's colours, the strongest first, without yellow, which is too pale for lines on white.
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
@@ -44,6 +47,8 @@ def styled() -> Iterator[None]:
 def axes_for(ax: Axes | None, width: float = ONE_COLUMN, height: float = HEIGHT) -> Axes:
     """The axes given, or those of a new figure of that size in inches, with the look. Call it within `styled()`."""
     if ax is None:
+        if not (0 < width < LARGEST and 0 < height < LARGEST):
+            raise BadArgument(f"figure: {width:g} by {height:g} inches. Give sizes above 0 and below {LARGEST}.")
         ax = Figure(figsize=(width, height), layout="constrained").subplots()
     ax.spines[["top", "right"]].set_visible(False)
     for spine in ax.spines.values():
@@ -56,8 +61,10 @@ def axes_for(ax: Axes | None, width: float = ONE_COLUMN, height: float = HEIGHT)
         color=INK,
         labelcolor=INK,
         labelsize=SMALL_SIZE,
-        labelfontfamily=list(fonts()),
+        labelfontfamily=fonts(),
     )
+    for label in (ax.xaxis.label, ax.yaxis.label, ax.title):
+        label.set(size=TEXT_SIZE, family=fonts(), color=INK)
     return ax
 
 
@@ -69,17 +76,18 @@ def figure_of(ax: Axes) -> Figure:
 
 
 @cache
-def fonts() -> tuple[str, ...]:
+def fonts() -> list[str]:
     """Those of FONTS that this machine has: a sign that the first lacks comes from the next."""
     truetype = {font.name for font in fontManager.ttflist if Path(font.fname).suffix.lower() == ".ttf"}
-    return tuple(font for font in FONTS if font in truetype)
+    return [font for font in FONTS if font in truetype]
 
 
 def _settings() -> dict[str, Any]:
     return {
-        "font.family": list(fonts()),
+        "font.family": fonts(),
         "font.size": TEXT_SIZE,
         "text.color": INK,
+        "text.hinting": "none",  # letters as wide at every size, so that what fits on paper fits on a screen
         "text.parse_math": False,  # a $ in a name is a $
         "axes.labelcolor": INK,
         "axes.labelsize": TEXT_SIZE,

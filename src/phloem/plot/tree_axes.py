@@ -15,7 +15,7 @@ SMALLEST_NAME = 4.5  # points, in a figure of our own
 MARGINS = 0.1  # inches above and below all
 FOOT_LINE = 12  # points below the last row, for a line of it: scale bar, its text, legend
 GAP = 2.5  # points between a leaf and its name
-LONGEST_NAMES = 0.6  # of the width: the tree has the rest, whatever the names
+LONGEST_NAMES = 0.6  # of the width: the tree has the rest
 
 
 def tree_axes(ax: Axes | None, leaf_count: int, width: float, *, scale_bar: bool, legend: bool) -> Axes:
@@ -43,13 +43,16 @@ def name_size(ax: Axes) -> float:
 
 
 def write_names(ax: Axes, names: Sequence[str], x: FloatArray, y: FloatArray) -> None:
-    """Leaf names, each right of its place, and x-limits from 0 that leave room for the longest."""
-    size = name_size(ax)
+    """Leaf names, each right of its place, and x-limits from 0 that leave room for them; too long ones are smaller."""
+    width = axes_points(ax)[0]
     shown = [_printable(name) for name in names]
-    write(ax, shown, x, y, (GAP, 0), va="center_baseline", size=size)
-    widths = text_widths(shown, size) + 2 * GAP
-    left = np.maximum(1 - widths / axes_points(ax)[0], 1 - LONGEST_NAMES)  # share of the width up to the leaf
+    size = name_size(ax)
+    widths = text_widths(shown, size)
+    if (excess := float(widths.max()) / (LONGEST_NAMES * width - 2 * GAP)) > 1:
+        size, widths = size / excess, widths / excess
+    left = 1 - (widths + 2 * GAP) / width  # share of the width up to the leaf
     ax.set_xlim(0, float((x / left).max()) or 1.0)
+    write(ax, shown, x, y, (GAP, 0), va="center_baseline", size=size, in_layout=False)
 
 
 def draw_scale_bar(ax: Axes, depth: float, leaf_count: int) -> None:
