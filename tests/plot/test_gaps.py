@@ -19,7 +19,9 @@ def test_every_tree_is_a_point_at_its_rank_with_two_errors_to_each_side():
     points, _, (bars,) = ax.containers[0]
     np.testing.assert_array_equal(points.get_xdata(), ranks)
     np.testing.assert_allclose(points.get_ydata(), example().gap)
-    np.testing.assert_allclose([bar[:, 1] for bar in bars.get_segments()], [(g - 0.02, g + 0.02) for g in example().gap])
+    np.testing.assert_allclose(
+        [bar[:, 1] for bar in bars.get_segments()], [(g - 0.02, g + 0.02) for g in example().gap]
+    )
 
 
 def test_averages_are_lines_with_their_values():

@@ -150,7 +150,7 @@ def measure_gaps(
     known = np.flatnonzero(branches.knows(trees.topologies))
     if not len(known):
         raise BadArgument(
-            f"{directory}: the model's tables lack a split or subsplit of each of the {len(trees)} trees. "
+            f"{directory}: no credible tree has all its splits and subsplits in the model's tables. "
             "Train with a support that has them, or with learnable features."
         )
     with single_threaded_products():
