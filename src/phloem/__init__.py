@@ -33,8 +33,11 @@ if TYPE_CHECKING:
     from phloem.features.states import NodeStates as NodeStates
     from phloem.inference.evaluation import Evaluation as Evaluation
     from phloem.inference.evaluation import evaluate as evaluate
+    from phloem.inference.gap import AmortizationGaps as AmortizationGaps
+    from phloem.inference.gap import amortization_gaps as amortization_gaps
     from phloem.inference.training import Training as Training
     from phloem.inference.training import train as train
+    from phloem.pipeline.gap import measure_gaps as measure_gaps
     from phloem.pipeline.posterior import Posterior as Posterior
     from phloem.pipeline.posterior import load_posterior as load_posterior
     from phloem.pipeline.script import infer as infer
@@ -119,7 +122,9 @@ _MODULES = {
     "phloem.features.recovery": ("recover_topologies", "recover_tree"),
     "phloem.features.states": ("NodeStates",),
     "phloem.inference.evaluation": ("Evaluation", "evaluate"),
+    "phloem.inference.gap": ("AmortizationGaps", "amortization_gaps"),
     "phloem.inference.training": ("Training", "train"),
+    "phloem.pipeline.gap": ("measure_gaps",),
     "phloem.pipeline.posterior": ("Posterior", "load_posterior"),
     "phloem.pipeline.script": ("infer",),
     "phloem.random_streams": ("RandomStream",),

@@ -54,7 +54,8 @@ def gap(
     """Compare the run's branch lengths on single topologies with the best that lognormals can do on each.
 
     The gap is the evidence lower bound of the best lognormals for a topology minus that of the run's model, in nats. A
-    model that is trained well and can tell topologies apart has small gaps. Of several runs the best is looked at.
+    model that is trained well and can tell topologies apart has small gaps. Q(τ) is how often the run draws a tree; one
+    that it never draws it has not learned either. Of several runs the best is looked at.
     """
     # Imported here so that `phloem --help` need not wait for numba and torch.
     from phloem.display.bar import progress_bar
@@ -85,21 +86,23 @@ def _print_table(table: "GapTable") -> None:
     summary = table.posterior.summary
     if not summary["finished"]:
         console.print(f"not finished: the model is that of step {summary['steps']:,}\n")
-    rows = plain_table("tree", "probability", "amortised ELBO", "best ELBO", "gap", "error", "")
+    stuck = sum(not row["converged"] for row in table.rows())
+    headings = ("tree", "probability", "Q(τ)", "amortised ELBO", "best ELBO", "gap", "error")
+    rows = plain_table(*headings, *["converged"] * bool(stuck))
     for row in table.rows():
         rows.add_row(
             str(row["rank"]),
             f"{row['probability']:.6f}",
+            f"{row['model_probability']:.6f}",
             f"{row['amortized_elbo']:.2f} ± {row['amortized_error']:.2f}",
             f"{row['best_elbo']:.2f} ± {row['best_error']:.2f}",
             f"{row['gap']:.3f}",
             f"{row['gap_error']:.3f}",
-            "" if row["converged"] else "not converged",
+            *["yes" if row["converged"] else "no"] * bool(stuck),
         )
     console.print(rows)
     console.print(f"\naverage gap     {_estimate(table.average)}   all trees alike")
     console.print(f"weighted        {_estimate(table.weighted_average)}   by their probabilities in the reference")
-    stuck = sum(not row["converged"] for row in table.rows())
     if stuck:
         console.print(f"not converged: {stuck}. Their best ELBO may be higher; see `shortfall` with --out or --json.")
     outside = table.unknown.tolist()

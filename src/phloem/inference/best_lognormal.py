@@ -1,9 +1,9 @@
 """The best diagonal lognormal for the branch lengths of each of many topologies.
 
 For fixed noise the bound is a smooth function of the numbers, maximised by Newton steps whose curvature comes from the
-same samples. How far the noise leads astray is seen from a second, independent set of noise: where the optima a and b
-of two sets lie, their middle loses about a quarter of what b's bound loses at a (each has an error e of its own, the
-difference 2e, the middle e/2).
+same samples. How far the noise leads astray is seen from a second, independent set of noise: the second set's bound is
+lower at the first set's optimum than at its own by twice what either optimum loses, as each strays on its own. The
+middle of both loses less than either, and is taken.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class LognormalFit(NamedTuple):
     """The best numbers found for each topology, as `Lognormal` takes them."""
 
     numbers: Tensor  # (trees, 2n-3, 2)
-    shortfall: FloatArray  # (trees,)  how much higher the best bound is, by estimate
+    shortfall: FloatArray  # (trees,)  how much higher the best bound is at most, by estimate
     converged: BoolArray  # (trees,)  whether the shortfall is within the tolerance
 
 
@@ -73,7 +73,7 @@ def optimize_lognormals(
         second = _climb(some, target, first.at, other_noise, tolerance, work)
         best.location[going] = (first.at.location + second.at.location) / 2
         best.log_scale[going] = (first.at.log_scale + second.at.log_scale) / 2
-        shortfall[going] = _lost_between(first.at, second.at, second.shape) / 4
+        shortfall[going] = _lost_between(first.at, second.at, second.shape) / 2
         converged[going] = first.settled & second.settled & (shortfall[going] <= tolerance)
         if converged.all():
             break

@@ -13,7 +13,7 @@ from phloem.data.patterns import compress
 from phloem.errors import BadArgument
 from phloem.files import atomic_write, check_can_write
 from phloem.inference.gap import AmortizationGaps, amortization_gaps
-from phloem.kernels.arrays import LongArray
+from phloem.kernels.arrays import FloatArray, LongArray
 from phloem.pipeline.model_building import build_target, single_threaded_products
 from phloem.pipeline.opening import open_posterior, taxa_of
 from phloem.pipeline.posterior import Posterior
@@ -26,6 +26,7 @@ from phloem.trees.writing import format_newick
 COLUMNS = (
     "rank",
     "probability",
+    "model_probability",
     "amortized_elbo",
     "amortized_error",
     "best_elbo",
@@ -54,6 +55,7 @@ class GapTable:
     trees: TreeSample  # of the credible set, most probable first, with their probabilities in the reference
     known: LongArray  # places in `trees` of those that have a gap, in order
     gaps: AmortizationGaps  # of these
+    model_probabilities: FloatArray  # (known,)  Q(τ) of the same run
     samples: int
 
     @property
@@ -77,6 +79,7 @@ class GapTable:
         columns = [
             self.known + 1,
             self.trees.weights[self.known],
+            self.model_probabilities,
             *(found.amortized, found.amortized_error, found.best, found.best_error, found.gap, found.gap_error),
             *(found.shortfall, found.converged),
         ]
@@ -143,11 +146,11 @@ def measure_gaps(
     # What is wrong with the reference is known before the run is opened.
     trees = _credible_set(pool(read_samples(references, taxa=taxa_of(directory), burnin=burnin)), credible)
     posterior = open_posterior(directory, threads=threads)
-    branches = posterior.model.branches
+    branches, network = posterior.model.branches, posterior.model.network
     known = np.flatnonzero(branches.knows(trees.topologies))
     if not len(known):
         raise BadArgument(
-            f"{directory}: the model's tables lack a split or subsplit of each of the {len(trees)} trees. "
+            f"{directory}: no credible tree has all its splits and subsplits in the model's tables. "
             "Train with a support that has them, or with learnable features."
         )
     with single_threaded_products():
@@ -160,7 +163,8 @@ def measure_gaps(
             tolerance=tolerance,
             progress=progress,
         )
-    table = GapTable(posterior, trees, known, gaps, samples)
+    drawn = network.log_prob(trees.topologies[known]).detach().exp().numpy()
+    table = GapTable(posterior, trees, known, gaps, drawn, samples)
     if out is not None:
         with atomic_write(out) as stream:
             stream.write(table.as_csv().encode())

@@ -36,16 +36,26 @@ def gaps(
             markersize=2.5,
             color=BLUE,
             elinewidth=AXIS_WIDTH,
-            label="tree, ± 2 standard errors",
+            label="tree ± 2 errors",
         )
         mean, _ = found.average()
         ax.axhline(mean, color=VERMILION, label=f"average {mean:.2f}")
         if weights is not None:
             weighted, _ = found.average(weights)
-            ax.axhline(weighted, color=VERMILION, linestyle="--", label=f"weighted average {weighted:.2f}")
+            ax.axhline(weighted, color=VERMILION, linestyle="--", label=f"weighted {weighted:.2f}")
         ax.set_xlabel("tree, the most probable first")
         ax.set_ylabel("amortisation gap, nats")
         ax.set_ylim(bottom=min(0.0, float(np.nanmin(found.gap - ERRORS * found.gap_error))))
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.legend()
+        handles, labels = ax.get_legend_handles_labels()
+        order = [len(labels) - 1, *range(len(labels) - 1)]  # error bars come last by themselves
+        ax.legend(
+            [handles[place] for place in order],
+            [labels[place] for place in order],
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            borderaxespad=0.2,
+            columnspacing=1.2,
+            ncols=len(labels),
+        )
         return figure_of(ax)

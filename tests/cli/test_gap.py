@@ -1,0 +1,94 @@
+"""`phloem gap`: what users type, see, and get wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.test_commands import complaint, in_empty_directory  # noqa: F401
+from phloem.cli.main import run
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    """A short run on the primates."""
+    out = tmp_path_factory.mktemp("gap") / "run"
+    short = ["--steps", "40", "--runs", "1", "--branches", "split", "--samples", "20", "--repeats", "2", "--quiet"]
+    assert run(["infer", "primates", "--out", str(out), *short]) == 0
+    return out
+
+
+def gap(finished: Path, *options: str) -> list[str]:
+    return ["gap", str(finished), "--trees", "primates", "--samples", "20", "--quiet", *options]
+
+
+def test_the_table_ends_with_the_averages(finished, capsys):
+    assert run(gap(finished)) == 0
+    heading, *rows = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["tree", "probability", "Q(τ)", "amortised", "ELBO", "best", "ELBO", "gap", "error"]
+    assert rows[0].split()[0] == "1"
+    averages = [row for row in rows if row.endswith(("all trees alike", "in the reference"))]
+    assert len(averages) == 2
+    assert averages[0].startswith("average gap ")
+
+
+def test_every_option_changes_something(finished, capsys):
+    def found(*options: str) -> dict:
+        assert run([*gap(finished, *options), "--json"]) == 0
+        captured = capsys.readouterr()
+        assert captured.err == ""
+        return json.loads(captured.out)
+
+    usual = found()
+    assert usual == found("--threads", "2")
+    assert found("--seed", "2")["average"] != usual["average"]
+    assert found("--samples", "40")["samples"] == 40
+    assert len(found("--credible", "0.2")["trees"]) < len(usual["trees"])
+    assert found("--burnin", "10")["trees"][0]["probability"] != usual["trees"][0]["probability"]
+    assert found("--tolerance", "0.0001")["trees"][0]["shortfall"] < 0.0001
+    assert found("--trees", "primates")["topologies"] == usual["topologies"]
+    found("--out", "gaps.csv", "--plot", "gaps.png")
+    assert Path("gaps.csv").read_text().startswith("rank,probability,")
+    assert Path("gaps.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_trees_outside_the_tables_and_what_did_not_converge_are_said(finished, capsys, monkeypatch):
+    tree = "(Tarsius_syrichta,Lemur_catta,(Homo_sapiens,(Pan,(Gorilla,(Pongo,(Hylobates,(Macaca_fuscata,(M_mulatta,"
+    tree += "(M_fascicularis,(M_sylvanus,Saimiri_sciureus))))))))));"
+    Path("odd.nwk").write_text(tree + "\n")
+    monkeypatch.setattr("phloem.inference.best_lognormal.MOST_ROUNDS", 1)
+    assert run(gap(finished, "--trees", "odd.nwk", "--credible", "1", "--tolerance", "1e-9")) == 0
+    out = capsys.readouterr().out
+    assert "not converged: " in out
+    assert "left out, as the model's tables lack a split or subsplit: tree 1 (0.500000)" in out
+
+
+def test_a_run_that_is_not_finished_says_so(finished, tmp_path, capsys):
+    for path in finished.iterdir():
+        if path.name in ("config.toml", "provenance.json", "checkpoints"):
+            (tmp_path / "begun").mkdir(exist_ok=True)
+            (tmp_path / "begun" / path.name).symlink_to(path)
+    assert run(gap(Path("begun"))) == 0
+    assert capsys.readouterr().out.startswith("not finished: the model is that of step ")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--trees", "other.nwk"], "other.nwk"),
+        (["--trees", "missing.nwk"], "no such file"),
+        (["--credible", "2"], "credible share 2"),
+        (["--tolerance", "0"], "tolerance"),
+        (["--plot", "gaps.gif"], "figures are written as"),
+        (["--out", "nowhere/gaps.csv"], "its directory does not exist"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(finished, options, words, capsys):
+    Path("other.nwk").write_text("((a,b),c,(d,e));\n")
+    assert run(gap(finished, *options)) == 2
+    assert words in complaint(capsys)
+
+
+def test_a_directory_without_a_run_is_one_line(tmp_path, capsys):
+    assert run(["gap", str(tmp_path), "--trees", "primates"]) == 2
+    assert "holds no run" in complaint(capsys)

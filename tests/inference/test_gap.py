@@ -1,0 +1,279 @@
+"""Amortisation gaps: bounds against quadrature, optima against scipy's on the same quadrature."""
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize
+
+from phloem.data.alignment import Alignment
+from phloem.data.patterns import SitePatterns, compress
+from phloem.data.reading import read_alignment
+from phloem.errors import BadArgument
+from phloem.inference import best_lognormal
+from phloem.inference.best_lognormal import optimize_lognormals
+from phloem.inference.gap import AmortizationGaps, amortization_gaps
+from phloem.inference.lognormal_weights import Lognormals, even_noise, measure_shape, weigh
+from phloem.random_streams import RandomStream
+from phloem.target.likelihood import TreeLikelihood
+from phloem.target.posterior import TreePosterior
+from phloem.trees.generation import all_topologies
+from phloem.trees.topology import TopologyBatch
+from phloem.variational.branch_models import GraphModel, SplitModel
+from phloem.variational.collection import support_of
+from phloem.variational.lognormal import LOCATION_OFFSET, BranchDistribution, Lognormal
+from reference.exact_posterior import log_joint_of_log_lengths
+from strategies import topology_batches
+
+FOUR = all_topologies(4)
+NODES = 5  # of the quadrature, for each of five branches
+TOLERANCE = 0.005
+STREAM = RandomStream(1, "gap test")
+
+
+@cache
+def patterns_of(taxa: int, sites: int = 60) -> SitePatterns:
+    """So few sites of the primates that posteriors of branch lengths are skewed."""
+    whole = read_alignment("primates")
+    return compress(Alignment(whole.taxa[:taxa], whole.states[:taxa, :sites]))
+
+
+@cache
+def target_of(taxa: int) -> TreePosterior:
+    return TreePosterior(TreeLikelihood(patterns_of(taxa), threads=1))
+
+
+def some_numbers(seed: int, trees: int = 3, branches: int = 5, spread: float = 0.3) -> torch.Tensor:
+    """Lengths of a sensible size, all different."""
+    random = np.random.default_rng(seed)
+    numbers = np.stack([random.normal(-0.5, spread, (trees, branches)), random.normal(-0.7, spread, (trees, branches))])
+    return torch.from_numpy(np.moveaxis(numbers, 0, 2).copy())
+
+
+def model_with(numbers: torch.Tensor, topologies: TopologyBatch) -> GraphModel:
+    """A branch model that gives these numbers for these topologies."""
+    model = GraphModel(topologies.taxon_count, width=4)
+    model.numbers = lambda found, _located=None: numbers[: len(found)]  # type: ignore[method-assign]
+    return model
+
+
+@cache
+def quadrature() -> tuple[torch.Tensor, torch.Tensor]:
+    """Nodes (points, 5) and weights for the mean over five standard normal numbers."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    grid = np.stack(np.meshgrid(*[nodes] * 5, indexing="ij"), -1).reshape(-1, 5)
+    products = np.stack(np.meshgrid(*[weights / weights.sum()] * 5, indexing="ij"), -1).reshape(-1, 5).prod(axis=1)
+    return torch.from_numpy(grid), torch.from_numpy(products)
+
+
+def bound_of(tree: int, numbers: torch.Tensor) -> torch.Tensor:
+    """The bound of one topology on four taxa, by quadrature and a likelihood that is not phloem's."""
+    nodes, weights = quadrature()
+    location, log_scale = numbers[:, 0] + LOCATION_OFFSET, numbers[:, 1]
+    log_lengths = location + log_scale.exp() * nodes
+    log_joint = log_joint_of_log_lengths(FOUR.parent[tree].tolist(), log_lengths, patterns_of(4)) - math.log(3)
+    entropy = (log_scale + 0.5 + 0.5 * math.log(2 * math.pi)).sum()  # of log q, whose Jacobian is in the joint
+    return weights @ log_joint + entropy
+
+
+@cache
+def best_bound_of(tree: int) -> float:
+    """The highest bound, by scipy."""
+
+    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        numbers = torch.from_numpy(flat.reshape(5, 2)).requires_grad_()
+        value = -bound_of(tree, numbers)
+        value.backward()
+        return float(value.detach()), numbers.grad.numpy().ravel()
+
+    start = np.tile([-0.5, -0.7], 5)
+    return -float(optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-11}).fun)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_best_lognormals_are_those_of_an_exhaustive_optimum(seed):
+    fit = optimize_lognormals(FOUR, target_of(4), some_numbers(seed), stream=RandomStream(seed, "noise"))
+    assert fit.converged.all()
+    assert (fit.shortfall <= TOLERANCE).all()
+    for tree in range(3):
+        lost = best_bound_of(tree) - float(bound_of(tree, fit.numbers[tree]))
+        assert -1e-6 < lost < TOLERANCE
+
+
+@pytest.mark.parametrize(("location", "log_scale"), [(3.0, 0.5), (-5.0, -3.0), (-1.0, 1.0), (1.0, -6.0)])
+def test_the_optimum_is_found_from_afar(location, log_scale):
+    start = torch.tensor([location, log_scale], dtype=torch.float64).expand(3, 5, 2)
+    fit = optimize_lognormals(FOUR, target_of(4), start, stream=STREAM)
+    assert fit.converged.all()
+    for tree in range(3):
+        assert float(bound_of(tree, fit.numbers[tree])) == pytest.approx(best_bound_of(tree), abs=TOLERANCE)
+
+
+def test_bounds_and_gaps_are_those_of_quadrature_within_their_errors():
+    numbers = some_numbers(3)
+    found = amortization_gaps(model_with(numbers, FOUR), target_of(4), FOUR, stream=STREAM, samples=4000)
+    amortized = np.array([float(bound_of(tree, numbers[tree])) for tree in range(3)])
+    best = np.array([best_bound_of(tree) for tree in range(3)])
+    assert (np.abs(found.amortized - amortized) < 4 * found.amortized_error).all()
+    assert (np.abs(found.best - best) < 4 * found.best_error + TOLERANCE).all()
+    assert (np.abs(found.gap - (best - amortized)) < 4 * found.gap_error + TOLERANCE).all()
+    assert (best - amortized > 0.1).all()
+    np.testing.assert_allclose(found.gap, found.best - found.amortized, atol=1e-9)
+    assert (found.gap_error < np.hypot(found.amortized_error, found.best_error)).all()
+
+
+def test_the_errors_are_honest():
+    """Over many seeds, deviations from the truth have the size that the errors say."""
+    numbers = some_numbers(4)
+    truth = np.array([float(bound_of(tree, numbers[tree])) for tree in range(3)])
+    deviations = []
+    for seed in range(30):
+        model = model_with(numbers, FOUR)
+        found = amortization_gaps(model, target_of(4), FOUR, stream=RandomStream(seed, "honest"), samples=200)
+        deviations.append((found.amortized - truth) / found.amortized_error)
+    assert 0.6 < np.mean(np.square(deviations)) < 1.6
+    assert abs(np.mean(deviations)) < 0.4
+
+
+def test_a_model_at_the_optimum_has_no_gap():
+    fit = optimize_lognormals(FOUR, target_of(4), some_numbers(5), stream=RandomStream(8, "another noise"))
+    found = amortization_gaps(model_with(fit.numbers, FOUR), target_of(4), FOUR, stream=STREAM, samples=2000)
+    assert (np.abs(found.gap) < 4 * found.gap_error + TOLERANCE).all()
+    assert (found.gap_error < 0.1 * found.best_error).all()  # the same numbers, nearly the same lengths
+
+
+@settings(max_examples=8)
+@given(topology_batches(least=4, most=9, trees=3), st.integers(0, 1000))
+def test_the_best_is_never_below_the_amortized_beyond_the_error(topologies, seed):
+    target = target_of(topologies.taxon_count)
+    numbers = some_numbers(seed, len(topologies), topologies.branch_count)
+    found = amortization_gaps(model_with(numbers, topologies), target, topologies, stream=STREAM, samples=100)
+    assert found.converged.all()
+    assert (found.gap > -4 * found.gap_error - TOLERANCE).all()
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_one_others():
+    model = model_with(some_numbers(6), FOUR)
+    first, again, other = (
+        amortization_gaps(model, target_of(4), FOUR, stream=RandomStream(seed, "gap"), samples=50) for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first.gap, again.gap)
+    assert (first.gap != other.gap).all()
+    assert (first.amortized != other.amortized).all()
+
+
+def test_blocks_of_trees_agree_with_all_at_once(monkeypatch):
+    model = SplitModel(support_of(patterns_of(4).taxa, FOUR))
+    with torch.no_grad():
+        model.table.copy_(some_numbers(7, 1, len(model.table))[0])
+    whole = amortization_gaps(model, target_of(4), FOUR, stream=STREAM, samples=3000)
+    monkeypatch.setattr("phloem.inference.gap.CURVATURES", 50)  # two trees
+    shares: list[float] = []
+    blocks = amortization_gaps(model, target_of(4), FOUR, stream=STREAM, samples=3000, progress=shares.append)
+    assert len(blocks) == 3
+    assert (np.abs(whole.gap - blocks.gap) < 4 * np.hypot(whole.gap_error, blocks.gap_error) + TOLERANCE).all()
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1)
+
+
+def test_a_tree_that_cannot_be_settled_is_flagged(monkeypatch):
+    monkeypatch.setattr(best_lognormal, "MOST_ROUNDS", 1)
+    fit = optimize_lognormals(FOUR, target_of(4), some_numbers(1), stream=STREAM, tolerance=1e-7)
+    assert not fit.converged.any()
+    assert (fit.shortfall > 1e-7).all()
+    monkeypatch.setattr(best_lognormal, "MOST_EVALUATIONS", 1)
+    assert not optimize_lognormals(FOUR, target_of(4), some_numbers(1), stream=STREAM).converged.any()
+
+
+def test_the_shortfall_is_of_the_size_of_what_is_still_to_be_gained(monkeypatch):
+    """With little noise and one round the middle of the optima is a measurable way off."""
+    monkeypatch.setattr(best_lognormal, "MOST_ROUNDS", 1)
+    monkeypatch.setattr(best_lognormal, "FEWEST_PAIRS", 20)
+    lost, shortfall = [], []
+    for seed in range(12):
+        start = some_numbers(seed)
+        fit = optimize_lognormals(FOUR, target_of(4), start, stream=RandomStream(seed, "few"), tolerance=1e-4)
+        lost += [best_bound_of(tree) - float(bound_of(tree, fit.numbers[tree])) for tree in range(3)]
+        shortfall += fit.shortfall.tolist()
+    assert np.mean(lost) > 1e-3
+    assert 0.5 < np.mean(shortfall) / np.mean(lost) < 3
+
+
+def test_even_noise_has_the_moments_of_the_standard_normal():
+    noise = even_noise(30, 7, stream=STREAM)
+    assert noise.shape == (60, 7)
+    np.testing.assert_allclose(noise.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(noise.T @ noise / 60, np.eye(7), atol=1e-12)
+    np.testing.assert_allclose((noise**3).mean(axis=0), 0, atol=1e-12)
+
+
+def test_slopes_and_curvatures_are_derivatives_of_the_mean():
+    lognormals = Lognormals.of(some_numbers(9))
+    noise = even_noise(20, 5, stream=STREAM)
+    shape = measure_shape(target_of(4), FOUR, lognormals, noise)
+    step = 1e-5
+
+    def mean_with(**changes: np.ndarray) -> np.ndarray:
+        return measure_shape(target_of(4), FOUR, lognormals._replace(**changes), noise).mean
+
+    for branch in range(5):
+        move = np.zeros((3, 5))
+        move[:, branch] = step
+        there, back = (mean_with(location=lognormals.location + sign * move) for sign in (1, -1))
+        scale = np.exp(lognormals.log_scale[:, branch])
+        np.testing.assert_allclose((there - back) / (2 * step) * scale, shape.slope[:, branch], atol=1e-5)
+        there, back = (mean_with(log_scale=lognormals.log_scale + sign * move) for sign in (1, -1))
+        np.testing.assert_allclose((there - back) / (2 * step) - 1, shape.curvature[:, branch, branch], atol=1e-5)
+
+
+def test_log_weights_are_those_of_the_lognormal_family():
+    numbers = some_numbers(10)
+    noise = np.random.default_rng(1).standard_normal((6, 3, 5))
+    lognormals = Lognormals.of(numbers)
+    lengths = torch.from_numpy(np.exp(lognormals.location + np.exp(lognormals.log_scale) * noise))
+    found = weigh(target_of(4), FOUR, lognormals, noise).log_weights
+    for sample in range(6):
+        expected = target_of(4).log_joint(FOUR, lengths[sample]) - Lognormal(numbers).log_prob(lengths[sample])
+        np.testing.assert_allclose(found[sample], expected.numpy(), rtol=1e-12)
+    torch.testing.assert_close(lognormals.numbers(), numbers)
+
+
+def test_averages_are_means_of_independent_estimates():
+    gap, error = np.array([1.0, 3.0]), np.array([0.3, 0.4])
+    found = AmortizationGaps(*[gap, error] * 3, shortfall=error, converged=np.ones(2, np.bool_))
+    assert found.average() == pytest.approx((2.0, 0.25))
+    assert found.average(np.array([3.0, 1.0])) == pytest.approx((1.5, math.hypot(0.75 * 0.3, 0.25 * 0.4)))
+    for weights in (np.ones(3), np.zeros(2)):
+        with pytest.raises(BadArgument, match="weights"):
+            found.average(weights)
+
+
+def test_trees_that_the_model_does_not_know_are_refused():
+    model = SplitModel(support_of(patterns_of(4).taxa, FOUR[:1]))
+    assert model.knows(FOUR).tolist() == [True, False, False]
+    with pytest.raises(BadArgument, match="support lacks"):
+        amortization_gaps(model, target_of(4), FOUR, stream=STREAM)
+
+
+class OtherFamily(BranchDistribution):
+    """Not the lognormal."""
+
+    numbers_per_branch = 2
+
+
+def test_bad_arguments_are_refused():
+    model, target = model_with(some_numbers(1), FOUR), target_of(4)
+    with pytest.raises(BadArgument, match="3 samples"):
+        amortization_gaps(model, target, FOUR, stream=STREAM, samples=3)
+    with pytest.raises(BadArgument, match="no topologies"):
+        amortization_gaps(model, target, FOUR[:0], stream=STREAM)
+    with pytest.raises(BadArgument, match="tolerance"):
+        optimize_lognormals(FOUR, target, some_numbers(1), stream=STREAM, tolerance=0)
+    with pytest.raises(BadArgument, match="shape"):
+        optimize_lognormals(FOUR, target, some_numbers(1, trees=2), stream=STREAM)
+    with pytest.raises(BadArgument, match="not lognormal"):
+        amortization_gaps(GraphModel(4, width=4, family=OtherFamily), target, FOUR, stream=STREAM)
