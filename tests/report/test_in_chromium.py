@@ -29,7 +29,11 @@ def address(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="module")
 def page(browser, address) -> Page:
-    return browser.open(address)
+    opened = browser.open(address)
+    # The cloud is drawn when the rest is there; a canvas is 300 pixels wide before.
+    drawn = "(resolve) => { const look = () => document.getElementById('cloud-canvas').width !== 300 ? resolve(true)"
+    opened.evaluate(f"new Promise({drawn} : setTimeout(look, 20); look(); }})")
+    return opened
 
 
 def texts(page: Page, selector: str) -> list[str]:

@@ -13,7 +13,7 @@ from phloem.report.tree_svg import row_height_of
 from phloem.trees.splits import split_bits, unpack_bits
 
 MOST_TREES = 200
-MOST_NUMBERS = 500_000  # 2.7 bytes each in the page
+MOST_LINES = 60_000  # of all trees: more take long to draw
 APART = 32_768  # added to the parent of a branch that the consensus lacks
 LARGEST = 65_535
 
@@ -54,4 +54,4 @@ def cloud_data(contents: ReportContents, layout: TreeLayout) -> dict[str, Any] |
 
 def _trees_shown(contents: ReportContents) -> int:
     nodes = contents.cloud.topologies.node_count
-    return min(len(contents.cloud), MOST_TREES, max(10, MOST_NUMBERS // (2 * nodes)))
+    return min(len(contents.cloud), MOST_TREES, max(10, MOST_LINES // nodes))

@@ -49,18 +49,19 @@
     for (const { shape, scaled, aligned } of trees) for (const kind of [0, 1]) {
       const x = isAligned ? aligned : scaled;
       context.strokeStyle = style.getPropertyValue(kind ? "--cloud-apart" : "--cloud");
-      context.beginPath();
       for (let i = 1; i < shape.order.length; i++) {
         const node = shape.order[i], above = shape.parent[node];
         if (shape.apart[node] !== kind) continue;
+        context.beginPath();  /* a path a line: browsers fill one of a whole tree, as large as the canvas, slowly */
         context.moveTo(1 + x[above] * across, shape.y[above] * data.rowHeight);
         context.lineTo(1 + x[node] * across, shape.y[node] * data.rowHeight);
+        context.stroke();
       }
-      context.stroke();
     }
   }
   phloem.drawScale(document.getElementById("cloud-scale"), largest * data.unit);
-  new ResizeObserver(draw).observe(canvas);
+  let waiting;
+  new ResizeObserver(function () { clearTimeout(waiting); waiting = setTimeout(draw, 20); }).observe(canvas);  /* the page comes first */
   document.getElementsByName("cloud-drawing").forEach((choice) => choice.addEventListener("change", draw));
   document.addEventListener("themechange", draw);
 })();

@@ -8,9 +8,9 @@
   const chosen = remembered.get();
   if (chosen === "light" || chosen === "dark") root.dataset.theme = chosen;
   const isDark = () => (root.dataset.theme || (asked.matches ? "dark" : "light")) === "dark";
+  const press = () => document.getElementById("theme").setAttribute("aria-pressed", String(isDark()));
   function tell() {
-    const button = document.getElementById("theme");
-    if (button) button.setAttribute("aria-pressed", String(isDark()));
+    press();
     document.dispatchEvent(new Event("themechange"));
   }
   asked.addEventListener("change", tell);
@@ -24,6 +24,6 @@
       remembered.set(root.dataset.theme);
       tell();
     });
-    tell();
+    press();
   });
 })();
