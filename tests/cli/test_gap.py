@@ -30,6 +30,9 @@ def test_the_table_ends_with_the_averages(finished, capsys):
     averages = [row for row in rows if row.endswith(("all trees alike", "in the reference"))]
     assert len(averages) == 2
     assert averages[0].startswith("average gap ")
+    assert any(row.startswith("errors of the amortised ELBO up to ") for row in rows)
+    assert not any("*" in row for row in rows)
+    assert max(map(len, [heading, *rows])) <= 80
 
 
 def test_every_option_changes_something(finished, capsys):
@@ -59,7 +62,8 @@ def test_trees_outside_the_tables_and_what_did_not_converge_are_said(finished, c
     monkeypatch.setattr("phloem.inference.best_lognormal.MOST_ROUNDS", 1)
     assert run(gap(finished, "--trees", "odd.nwk", "--credible", "1", "--tolerance", "1e-9")) == 0
     out = capsys.readouterr().out
-    assert "not converged: " in out
+    assert "* not converged: " in out
+    assert "*" in out.splitlines()[1]
     assert "left out, as the model's tables lack a split or subsplit: tree 1 (0.500000)" in out
 
 

@@ -86,25 +86,25 @@ def _print_table(table: "GapTable") -> None:
     summary = table.posterior.summary
     if not summary["finished"]:
         console.print(f"not finished: the model is that of step {summary['steps']:,}\n")
-    stuck = sum(not row["converged"] for row in table.rows())
-    headings = ("tree", "probability", "Q(τ)", "amortised ELBO", "best ELBO", "gap", "error")
-    rows = plain_table(*headings, *["converged"] * bool(stuck))
-    for row in table.rows():
-        rows.add_row(
+    rows = table.rows()
+    shown = plain_table("tree", "probability", "Q(τ)", "amortised ELBO", "best ELBO", "gap", "error")
+    for row in rows:
+        shown.add_row(
             str(row["rank"]),
             f"{row['probability']:.6f}",
             f"{row['model_probability']:.6f}",
-            f"{row['amortized_elbo']:.2f} ± {row['amortized_error']:.2f}",
-            f"{row['best_elbo']:.2f} ± {row['best_error']:.2f}",
-            f"{row['gap']:.3f}",
+            f"{row['amortized_elbo']:.3f}",
+            f"{row['best_elbo']:.3f}",
+            f"{row['gap']:.3f}" + ("" if row["converged"] else "*"),
             f"{row['gap_error']:.3f}",
-            *["yes" if row["converged"] else "no"] * bool(stuck),
         )
-    console.print(rows)
+    console.print(shown)
     console.print(f"\naverage gap     {_estimate(table.average)}   all trees alike")
     console.print(f"weighted        {_estimate(table.weighted_average)}   by their probabilities in the reference")
-    if stuck:
-        console.print(f"not converged: {stuck}. Their best ELBO may be higher; see `shortfall` with --out or --json.")
+    largest = [max(row[name] for row in rows) for name in ("amortized_error", "best_error")]
+    console.print(f"errors of the amortised ELBO up to {largest[0]:.3f}, of the best up to {largest[1]:.3f}")
+    if not all(row["converged"] for row in rows):
+        console.print("* not converged: the best ELBO may be higher; see `shortfall` with --out or --json")
     outside = table.unknown.tolist()
     if outside:
         shares = ", ".join(f"{place + 1} ({table.trees.weights[place]:.6f})" for place in outside)

@@ -50,10 +50,10 @@ def interval(lower: float, upper: float) -> str:
 
 
 def decimal(value: float, places: int = 2) -> str:
-    """`−7,108.42`."""
+    """`−7108.42`."""
     if not math.isfinite(value):
         return UNKNOWN
-    return f"{value:,.{places}f}".replace("-", MINUS)
+    return f"{value:.{places}f}".replace("-", MINUS)
 
 
 def deviation(value: float | None) -> str:
