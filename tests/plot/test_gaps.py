@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from phloem.inference.gap import AmortizationGaps
 from phloem.plot.gaps import gaps
@@ -38,7 +39,7 @@ def test_averages_are_lines_with_their_values():
 
 
 def test_it_is_drawn_on_given_axes_and_saved(tmp_path):
-    figure = gaps(example(1))
-    assert gaps(example(), ax=figure.axes[0]) is figure
+    figure = Figure()
+    assert gaps(example(), ax=figure.subplots(1, 2)[1]) is figure
     save(figure, tmp_path / "gaps.svg")
     assert "amortisation gap, nats" in (tmp_path / "gaps.svg").read_text()

@@ -1,19 +1,23 @@
 """Amortisation gaps, tree by tree."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from phloem.inference.gap import AmortizationGaps
 from phloem.kernels.arrays import FloatArray, LongArray
 from phloem.plot.style import AXIS_WIDTH, BLUE, MUTED, VERMILION, axes_for, figure_of, styled
+
+if TYPE_CHECKING:
+    from phloem.inference.gap import AmortizationGaps  # which needs torch, as a figure does not
 
 ERRORS = 2  # standard errors to each side
 
 
 def gaps(
-    found: AmortizationGaps,
+    found: "AmortizationGaps",
     *,
     ranks: LongArray | None = None,
     weights: FloatArray | None = None,
