@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from phloem.inference.agreement import Agreement, Measured
+from phloem.inference.diagnostics import effective_sample_size, smooth
 from phloem.inference.trust import LEVELS, Trust, judge
 from phloem.trees.comparison import SplitDeviation
 
@@ -42,6 +43,13 @@ def test_few_draws_lower_the_verdict(count, level):
     assert levels(trust)["Effective sample size"] == level
 
 
+def test_the_effective_size_is_that_of_smoothed_weights():
+    log_weights = EVEN[:1000] * 6
+    size = effective_sample_size(smooth(log_weights))
+    assert abs(size - effective_sample_size(log_weights)) > 1
+    assert judge(log_weights, None, **DONE).findings[0].value == f"{size:,.0f} of 1,000"
+
+
 def test_too_few_draws_to_tell_the_tail_are_usable_at_best():
     trust = judge(np.random.default_rng(3).normal(size=10), None, **DONE)
     assert levels(trust)["Pareto k̂"] == "usable"
@@ -51,7 +59,15 @@ def test_too_few_draws_to_tell_the_tail_are_usable_at_best():
 
 @pytest.mark.parametrize(
     ("difference", "error", "level"),
-    [(0.1, 0.001, "good"), (0.5, 0.2, "good"), (0.5, 0.01, "usable"), (2.0, 0.01, "do not trust"), (2.0, 1.0, "good")],
+    [
+        (0.1, 0.001, "good"),
+        (0.2, 0.001, "good"),
+        (0.5, 0.2, "good"),
+        (0.5, 0.01, "usable"),
+        (1.0, 0.01, "usable"),
+        (2.0, 0.01, "do not trust"),
+        (2.0, 1.0, "good"),
+    ],
 )
 def test_runs_disagree_if_their_likelihoods_differ_by_more_than_errors_and_by_something_that_matters(
     difference, error, level
@@ -61,17 +77,27 @@ def test_runs_disagree_if_their_likelihoods_differ_by_more_than_errors_and_by_so
     assert trust.level == level
 
 
-@pytest.mark.parametrize(("average", "level"), [(0.009, "good"), (0.03, "usable"), (0.06, "do not trust")])
+@pytest.mark.parametrize(
+    ("average", "level"), [(0.01, "good"), (0.03, "usable"), (0.05, "usable"), (0.06, "do not trust")]
+)
 def test_runs_disagree_by_their_average_split_deviation(average, level):
     trust = judge(EVEN, agreement(average=average), **DONE)
     assert levels(trust)["Average standard deviation of split frequencies"] == trust.level == level
 
 
-@pytest.mark.parametrize(("largest", "level"), [(0.04, "good"), (0.08, "usable"), (0.2, "do not trust")])
+@pytest.mark.parametrize(
+    ("largest", "level"), [(0.05, "good"), (0.08, "usable"), (0.1, "usable"), (0.2, "do not trust")]
+)
 def test_runs_disagree_by_their_largest_split_deviation(largest, level):
     trust = judge(EVEN, agreement(largest=largest), **DONE)
     assert levels(trust)["Largest standard deviation of split frequencies"] == trust.level == level
-    assert ("more runs" in trust.advice) == (level == "do not trust")
+    assert trust.findings[-1].value == f"{largest:.4f}"
+    advice = {
+        "good": "Nothing to worry about.",
+        "usable": "Good enough to work with",
+        "do not trust": "The runs disagree",
+    }
+    assert trust.advice.startswith(advice[level])
 
 
 def test_an_unfinished_training_says_so_and_is_usable_at_best():

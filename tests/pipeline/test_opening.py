@@ -10,6 +10,7 @@ import phloem
 from phloem.config import EvaluationConfig
 from phloem.errors import FileProblem
 from phloem.inference import checkpoints
+from phloem.pipeline import model_building, opening
 from phloem.pipeline.opening import Drawing, open_posterior, taxa_of
 
 
@@ -80,6 +81,39 @@ def test_of_several_runs_those_that_have_begun_are_looked_at(finished_runs, unfi
     assert open_posterior(copy).config == replace(alone.config, runs=2)
 
 
+def test_an_unfinished_run_gets_a_first_look_only(unfinished_run, monkeypatch):
+    monkeypatch.setattr(opening, "FIRST_LOOK", 2)
+    assert open_posterior(unfinished_run).summary["evaluation"] == {"repeats": 2, "samples": 200}
+
+
+def test_every_seed_is_one_and_none_is_the_runs_own(finished_run):
+    few = EvaluationConfig(samples=20, repeats=2)
+    zero, one, own = (open_posterior(finished_run, drawing=Drawing(few, seed)).elbo for seed in (0, 1, None))
+    assert zero != one == own
+
+
+def test_threads_are_those_that_are_asked_for(finished_run, monkeypatch):
+    asked = []
+
+    def build_target(patterns, config, threads=None):
+        asked.append(threads)
+        return model_building.build_target(patterns, config, threads)
+
+    monkeypatch.setattr(opening, "build_target", build_target)
+    for threads in (None, 2):
+        open_posterior(finished_run, drawing=Drawing(EvaluationConfig(samples=5, repeats=1)), threads=threads)
+    assert asked == [None, 2]
+
+
+def test_a_run_before_its_first_step_is_told_of(unfinished_run, tmp_path):
+    path = tmp_path / "run"
+    shutil.copytree(unfinished_run, path)
+    (path / "checkpoints" / "step-000001000.safetensors").unlink()
+    with pytest.raises(FileProblem, match="no step of training is done yet"):
+        open_posterior(path)
+    assert taxa_of(path) == taxa_of(unfinished_run)
+
+
 @pytest.mark.parametrize("nothing", ["missing", "empty", "untrained"])
 def test_there_must_be_something_to_look_at(nothing, tmp_path, unfinished_run):
     path = tmp_path / "run"
@@ -106,5 +140,5 @@ def test_damaged_checkpoints_are_told_of(unfinished_run, tmp_path):
     shutil.copytree(unfinished_run, tmp_path / "run")
     for file in (tmp_path / "run" / "checkpoints").iterdir():
         file.write_bytes(b"nothing")
-    with pytest.raises(FileProblem, match="damaged"):
+    with pytest.raises(FileProblem, match=r"step-000001000\.safetensors: "):
         open_posterior(tmp_path / "run")
