@@ -37,10 +37,27 @@ def test_uneven_weights_lower_the_verdict(scale, level):
     assert trust.findings[0].value.endswith(" of 20,000")
 
 
-@pytest.mark.parametrize(("count", "level"), [(90, "do not trust"), (150, "usable"), (300, "good")])
+@pytest.mark.parametrize(("count", "level"), [(99, "do not trust"), (100, "usable"), (199, "usable"), (200, "good")])
 def test_few_draws_lower_the_verdict(count, level):
-    trust = judge(np.random.default_rng(2).normal(0, 0.01, count), None, **DONE)
-    assert levels(trust)["Effective sample size"] == level
+    trust = judge(np.zeros(count), None, **DONE)
+    assert levels(trust)["Effective sample size"] == trust.level == level
+
+
+@pytest.mark.parametrize(
+    ("shape", "level"), [(0.5, "good"), (0.501, "usable"), (0.7, "usable"), (0.701, "do not trust")]
+)
+def test_heavy_tails_lower_the_verdict(shape, level, monkeypatch):
+    monkeypatch.setattr("phloem.inference.trust.pareto_shape", lambda _weights: shape)
+    assert levels(judge(EVEN, None, **DONE))["Pareto k̂"] == level
+
+
+def test_advice_is_about_the_worst_of_what_was_found():
+    assert judge(EVEN * 12, None, **DONE).advice.startswith("Train longer (--steps), or use a more flexible model")
+    assert judge(EVEN * 12, agreement(average=0.2), **DONE).advice.startswith("The runs disagree")
+    assert judge(EVEN * 12, agreement(average=0.02), **DONE).advice.startswith("Train longer")
+    assert judge(EVEN * 3.8, None, **DONE).advice.startswith("Good enough to work with")
+    unfinished = DONE | {"finished": False}
+    assert "--resume" in judge(EVEN * 12, agreement(average=0.2), **unfinished).advice
 
 
 def test_the_effective_size_is_that_of_smoothed_weights():
