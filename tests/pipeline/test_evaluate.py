@@ -1,13 +1,17 @@
 """Evaluation of a run: bounds, diagnostics, and distances to a reference."""
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import phloem
+from phloem.config import EvaluationConfig
 from phloem.errors import BadArgument, TaxonMismatch
 from phloem.pipeline.evaluate import evaluate_run
+from phloem.pipeline.opening import Drawing
 
 
 def test_a_run_is_evaluated_by_the_draws_that_it_has(finished_run):
@@ -28,10 +32,42 @@ def test_numbers_of_draws_or_a_seed_ask_for_new_ones(finished_run):
     assert evaluate_run(finished_run, repeats=2).posterior.summary["evaluation"] == {"repeats": 2, "samples": 1000}
 
 
-def test_several_runs_are_one_posterior_and_the_bounds_are_the_best_runs(finished_runs):
-    found = evaluate_run(finished_runs, bounds=(10,))
-    best = found.posterior.best_run
-    assert found.bounds[10] == pytest.approx(best.lower_bound)
+def test_what_is_asked_for_is_what_is_drawn(finished_run, monkeypatch):
+    asked = []
+
+    def remember(path, **options):
+        asked.append((options["drawing"], options["threads"]))
+        return phloem.load_posterior(path)
+
+    monkeypatch.setattr("phloem.pipeline.evaluate.open_posterior", remember)
+    evaluate_run(finished_run)
+    evaluate_run(finished_run, seed=0)
+    evaluate_run(finished_run, samples=3, repeats=4, seed=5, threads=2)
+    assert asked == [
+        (None, None),
+        (Drawing(EvaluationConfig(), 0), None),
+        (Drawing(EvaluationConfig(samples=3, repeats=4), 5), 2),
+    ]
+
+
+@pytest.fixture(scope="module")
+def other_way_round(finished_runs, tmp_path_factory) -> Path:
+    """The same runs, the second one first."""
+    path = tmp_path_factory.mktemp("swapped") / "run"
+    shutil.copytree(finished_runs, path)
+    (path / "summary.json").unlink()
+    (path / "run-1").rename(path / "first")
+    (path / "run-2").rename(path / "run-1")
+    (path / "first").rename(path / "run-2")
+    return path
+
+
+def test_several_runs_are_one_posterior_and_the_bounds_are_the_best_runs(finished_runs, other_way_round):
+    found, swapped = (evaluate_run(path, bounds=(10,)) for path in (finished_runs, other_way_round))
+    assert {one.posterior.summary["best_run"] for one in (found, swapped)} == {1, 2}
+    for one in (found, swapped):
+        assert one.bounds[10] == pytest.approx(one.posterior.best_run.lower_bound)
+    assert found.bounds == swapped.bounds
     assert len(found.as_json()["agreement"]["shares"]) == 2
     assert "Average standard deviation of split frequencies" in "\n".join(found.describe(80))
 
