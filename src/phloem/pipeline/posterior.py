@@ -103,7 +103,7 @@ class Posterior:
     @property
     def best_run(self) -> "Posterior":
         """The run with the highest marginal likelihood; the posterior itself if it is one run."""
-        return max(self.runs, key=lambda run: run.log_marginal_likelihood.mean, default=self)
+        return self.runs[self.summary["best_run"] - 1] if self.runs else self
 
     @cached_property
     def history(self) -> list[Report]:
