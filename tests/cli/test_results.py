@@ -105,6 +105,12 @@ def test_trees_are_written_as_nexus_and_as_newick_and_everybody_reads_them(finis
         assert float(answer[1]) == pytest.approx(by_us.length(), rel=1e-4)
 
 
+def test_the_format_is_by_the_names_ending_in_whatever_case(finished_run):
+    for name, is_nexus in (("A.NEX", True), ("b.Trees", True), ("c.nexus", True), ("d.tre", False), ("e", False)):
+        assert run(["sample", str(finished_run), "--count", "3", "--out", name]) == 0
+        assert Path(name).read_text().startswith("#NEXUS") == is_nexus
+
+
 def test_weights_are_in_the_nexus_file(finished_run, capsys):
     assert run(["sample", str(finished_run), "--count", "1000", "--weighted", "--out", "w.nex"]) == 0
     assert "with weights" in capsys.readouterr().out
