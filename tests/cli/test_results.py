@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 import dendropy
@@ -171,7 +172,11 @@ def test_what_sample_refuses(finished_run, capsys, tmp_path):
     directory = str(finished_run)
     assert "has 1,000 draws" in complaint(capsys, ["sample", directory, "--count", "2000", "--out", "t.nex"])
     assert "directory does not exist" in complaint(capsys, ["sample", directory, "--out", "no/t.nex"])
-    assert "different files" in complaint(capsys, ["sample", directory, "--out", "t.nex", "--log", "./t.nex"])
+    for option in ("--log", "--lengths"):  # before anything is written
+        assert "no/t" in complaint(capsys, ["sample", directory, "--out", "t.nex", option, "no/t"])
+    assert "different files" in complaint(
+        capsys, ["sample", directory, "--out", "t.nex", "--log", str(Path.cwd() / "t.nex")]
+    )
     assert MISSING in complaint(capsys, ["sample", str(tmp_path), "--out", "t.nex"])
     assert not list(Path().iterdir())
 
@@ -210,6 +215,10 @@ def test_a_report_is_made_again_with_another_root_and_threshold(finished_run, ca
     assert {"Lemur_catta"} in sides
     own = dendropy.Tree.get(path=finished_run / "consensus.nex", schema="nexus", preserve_underscores=True)
     assert not own.is_rooted
+    assert run(["report", str(finished_run), "--out", "two", "--outgroup", "Lemur_catta, Tarsius_syrichta,"]) == 0
+    tree = dendropy.Tree.get(path="two/consensus.nex", schema="nexus", preserve_underscores=True)
+    sides = [{leaf.taxon.label for leaf in child.leaf_iter()} for child in tree.seed_node.child_nodes()]
+    assert {"Lemur_catta", "Tarsius_syrichta"} in sides
     assert run(["report", str(finished_run), "--out", "other", "--midpoint"]) == 0
     assert dendropy.Tree.get(path="other/consensus.nex", schema="nexus").is_rooted
     assert Path("other/posterior.nex").read_bytes() == (finished_run / "posterior.nex").read_bytes()
@@ -229,6 +238,27 @@ def test_an_unfinished_run_is_reported_on_and_says_so(unfinished_run, capsys):
     assert "Training is not finished" in Path("made/report.html").read_text()
     assert run(["sample", str(unfinished_run), "--count", "9", "--out", "t.nex"]) == 0
     assert capsys.readouterr().out.startswith("not finished: these are of step 1,000\n")
+
+
+def test_progress_of_drawing_is_shown_unless_it_is_not_wanted(unfinished_run, monkeypatch):
+    told = []
+
+    @contextmanager
+    def progress_bar(title, *, quiet=False):
+        told.append((title, quiet))
+        yield told.append
+
+    monkeypatch.setattr("phloem.display.bar.progress_bar", progress_bar)
+    directory, shares = str(unfinished_run), [0.2, 0.4, 0.6, 0.8, 1.0]
+    for command, quiet in (
+        (["evaluate", directory], False),
+        (["evaluate", directory, "--quiet"], True),
+        (["sample", directory, "--count", "5", "--out", "t.nex"], False),
+        (["report", directory, "--out", "made"], False),
+    ):
+        told.clear()
+        assert run(command) == 0
+        assert told == [("drawing", quiet), *shares]
 
 
 def test_what_report_refuses(finished_run, capsys, tmp_path):
