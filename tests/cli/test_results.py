@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 import dendropy
@@ -48,7 +49,7 @@ def test_a_run_is_evaluated_for_people_and_for_programs(finished_runs, capsys):
 def test_new_draws_are_made_where_they_are_asked_for(option, finished_run, capsys):
     assert run(["evaluate", str(finished_run), option, "7", "--json", "--quiet"]) == 0
     found = json.loads(capsys.readouterr().out)
-    expected = {"samples": 1000, "repeats": 100} | ({option[2:]: 7} if option != "--seed" else {})
+    expected = {"samples": 200, "repeats": 5} | ({option[2:]: 7} if option != "--seed" else {})
     assert found["evaluation"] == expected
     own = phloem.load_posterior(finished_run)
     assert found["elbo"]["mean"] != own.elbo.mean
@@ -103,6 +104,12 @@ def test_trees_are_written_as_nexus_and_as_newick_and_everybody_reads_them(finis
             data=phloem.format_newick(sample.topologies[0], sample.taxa, sample.branch_lengths[:1])[0], schema="newick"
         )
         assert float(answer[1]) == pytest.approx(by_us.length(), rel=1e-4)
+
+
+def test_the_format_is_by_the_names_ending_in_whatever_case(finished_run):
+    for name, is_nexus in (("A.NEX", True), ("b.Trees", True), ("c.nexus", True), ("d.tre", False), ("e", False)):
+        assert run(["sample", str(finished_run), "--count", "3", "--out", name]) == 0
+        assert Path(name).read_text().startswith("#NEXUS") == is_nexus
 
 
 def test_weights_are_in_the_nexus_file(finished_run, capsys):
@@ -165,9 +172,29 @@ def test_what_sample_refuses(finished_run, capsys, tmp_path):
     directory = str(finished_run)
     assert "has 1,000 draws" in complaint(capsys, ["sample", directory, "--count", "2000", "--out", "t.nex"])
     assert "directory does not exist" in complaint(capsys, ["sample", directory, "--out", "no/t.nex"])
-    assert "different files" in complaint(capsys, ["sample", directory, "--out", "t.nex", "--log", "./t.nex"])
+    for option in ("--log", "--lengths"):  # before anything is written
+        assert "no/t" in complaint(capsys, ["sample", directory, "--out", "t.nex", option, "no/t"])
+    assert "different files" in complaint(
+        capsys, ["sample", directory, "--out", "t.nex", "--log", str(Path.cwd() / "t.nex")]
+    )
     assert MISSING in complaint(capsys, ["sample", str(tmp_path), "--out", "t.nex"])
+    assert "plain text" in complaint(capsys, ["sample", directory, "--out", "t.nex.gz"])
+    for name in ("draws.safetensors", "summary.json", "checkpoints/mine.nex"):
+        assert "Name another" in complaint(capsys, ["sample", directory, "--out", f"{directory}/{name}"])
     assert not list(Path().iterdir())
+
+
+def test_few_draws_are_sampled_as_they_are_and_bounds_of_more_are_refused(finished_run, tmp_path, capsys):
+    assert run(["sample", str(finished_run), "--count", "100", "--weighted", "--out", "w.nex"]) == 0
+    assert "they are worth" in capsys.readouterr().out
+    assert phloem.read_trees("w.nex").weights.sum() == pytest.approx(1)
+    assert run(["evaluate", str(finished_run), "--samples", "30", "--repeats", "1"]) == 0
+    text = capsys.readouterr().out
+    assert "bound of" not in text
+    assert "1 estimate from 30 trees" in text
+    assert "draw more" in text
+    assert "an estimate has 200 draws" in complaint(capsys, ["evaluate", str(finished_run), "--bounds", "201"])
+    assert "--bounds inf" in complaint(capsys, ["evaluate", str(finished_run), "--bounds", "inf"])
 
 
 def test_infer_leaves_a_report_and_files_that_everybody_reads(finished_runs, rscript_ape):
@@ -204,6 +231,10 @@ def test_a_report_is_made_again_with_another_root_and_threshold(finished_run, ca
     assert {"Lemur_catta"} in sides
     own = dendropy.Tree.get(path=finished_run / "consensus.nex", schema="nexus", preserve_underscores=True)
     assert not own.is_rooted
+    assert run(["report", str(finished_run), "--out", "two", "--outgroup", "Lemur_catta, Tarsius_syrichta,"]) == 0
+    tree = dendropy.Tree.get(path="two/consensus.nex", schema="nexus", preserve_underscores=True)
+    sides = [{leaf.taxon.label for leaf in child.leaf_iter()} for child in tree.seed_node.child_nodes()]
+    assert {"Lemur_catta", "Tarsius_syrichta"} in sides
     assert run(["report", str(finished_run), "--out", "other", "--midpoint"]) == 0
     assert dendropy.Tree.get(path="other/consensus.nex", schema="nexus").is_rooted
     assert Path("other/posterior.nex").read_bytes() == (finished_run / "posterior.nex").read_bytes()
@@ -225,6 +256,27 @@ def test_an_unfinished_run_is_reported_on_and_says_so(unfinished_run, capsys):
     assert capsys.readouterr().out.startswith("not finished: these are of step 1,000\n")
 
 
+def test_progress_of_drawing_is_shown_unless_it_is_not_wanted(unfinished_run, monkeypatch):
+    told = []
+
+    @contextmanager
+    def progress_bar(title, *, quiet=False):
+        told.append((title, quiet))
+        yield told.append
+
+    monkeypatch.setattr("phloem.display.bar.progress_bar", progress_bar)
+    directory, shares = str(unfinished_run), [0.2, 0.4, 0.6, 0.8, 1.0]
+    for command, quiet in (
+        (["evaluate", directory], False),
+        (["evaluate", directory, "--quiet"], True),
+        (["sample", directory, "--count", "5", "--out", "t.nex"], False),
+        (["report", directory, "--out", "made"], False),
+    ):
+        told.clear()
+        assert run(command) == 0
+        assert told == [("drawing", quiet), *shares]
+
+
 def test_what_report_refuses(finished_run, capsys, tmp_path):
     directory = str(finished_run)
     assert "--outgroup and --midpoint" in complaint(
@@ -234,4 +286,4 @@ def test_what_report_refuses(finished_run, capsys, tmp_path):
     assert "0.3" in complaint(capsys, ["report", directory, "--out", "made", "--threshold", "0.3"])
     assert "--figures 'jpg'" in complaint(capsys, ["report", directory, "--out", "made", "--figures", "jpg"])
     assert MISSING in complaint(capsys, ["report", str(tmp_path)])
-    assert not list(Path().glob("made/*"))
+    assert not Path("made").exists()

@@ -26,7 +26,7 @@ def normalized(log_weights):
     return log_weights - np.logaddexp.reduce(log_weights)
 
 
-@pytest.mark.parametrize("count", [26, 100, 1000, 30_000])
+@pytest.mark.parametrize("count", [21, 26, 100, 1000, 30_000])
 @pytest.mark.parametrize("scale", [0.1, 0.5, 1.0, 2.0, 4.0])
 def test_shape_and_smoothed_weights_are_those_of_arviz(count, scale):
     log_weights = np.random.default_rng([count, int(10 * scale)]).normal(-7000, scale, count)
@@ -45,6 +45,18 @@ def test_shapes_of_other_distributions_are_those_of_arviz(seed, name):
         "exponential": lambda: random.exponential(1.0, 200),
     }[name]()
     expected, shape = arviz_psis(log_weights)
+    assert pareto_shape(log_weights) == pytest.approx(shape, abs=1e-9)
+    np.testing.assert_allclose(normalized(smooth(log_weights)), expected, rtol=0, atol=1e-9)
+
+
+def test_weights_that_are_too_small_for_numbers_are_in_no_tail():
+    """Next to the forty largest the others vanish: some to numbers that have no inverse, some to nothing."""
+    random = np.random.default_rng(6)
+    log_weights = random.permutation(np.concatenate([random.normal(0, 1, 40), random.normal(-738, 3, 960)]))
+    expected, shape = arviz_psis(log_weights)
+    tail = fit_tail(log_weights)
+    assert tail is not None
+    assert tail.size == 40
     assert pareto_shape(log_weights) == pytest.approx(shape, abs=1e-9)
     np.testing.assert_allclose(normalized(smooth(log_weights)), expected, rtol=0, atol=1e-9)
 

@@ -1,16 +1,18 @@
 """Draws: kept as they were made, each topology once, in memory and in a file."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import safetensors.numpy
 import torch
 
 from inference.test_training import example
 from phloem.errors import BadArgument, FileProblem
 from phloem.inference.diagnostics import smooth
 from phloem.inference.draws import DrawCollector, Draws, join, shares
-from phloem.inference.draws_file import read_draws, write_draws
+from phloem.inference.draws_file import TYPES, read_draws, write_draws
 from phloem.inference.particles import draw_particles
 from phloem.random_streams import RandomStream
 
@@ -32,6 +34,7 @@ def draws(model_and_target) -> Draws:
     collector = DrawCollector()
     for step in range(3):
         collector.add(particles(model_and_target, 40, step))
+    assert collector.topology_count == len(collector.draws(model_and_target[0].network.support.taxa).topologies)
     return collector.draws(model_and_target[0].network.support.taxa)
 
 
@@ -122,6 +125,38 @@ def test_damaged_files_are_refused_in_a_line(draws, tmp_path):
         path.write_bytes(content)
         with pytest.raises(FileProblem, match="is damaged, or no file of draws"):
             read_draws(path)
+
+
+def test_arrays_that_fit_no_trees_are_refused(draws, tmp_path):
+    path = tmp_path / "draws"
+    write_draws(draws, path)
+    arrays, taxa = safetensors.numpy.load(path.read_bytes()), json.dumps(draws.taxa)
+    assert read_draws(path).taxa == draws.taxa
+    below, above, as_floats = (arrays["group"].copy() for _ in range(3))
+    below[3], above[3] = -1, len(arrays["parent"])
+    looped = arrays["parent"].copy()
+    looped[0, 0] = 0
+    for change in (
+        {"group": below},
+        {"group": above},
+        {"group": as_floats.astype(np.float64)},
+        {"log_joint": arrays["log_joint"].astype(np.float32)},
+        {"branch_lengths": arrays["branch_lengths"][:, 1:].copy()},
+        {"branch_lengths": arrays["branch_lengths"][1:].copy()},
+        {"parent": looped},
+    ):
+        path.write_bytes(safetensors.numpy.save(arrays | change, {"taxa": taxa}))
+        with pytest.raises(FileProblem, match="is damaged, or no file of draws"):
+            read_draws(path)
+
+
+def test_columns_of_other_lengths_are_refused(draws):
+    for name in ("branch_lengths", "log_joint", "log_q_topology", "log_q_branches"):
+        with pytest.raises(BadArgument, match="do not fit"):
+            replace(draws, **{name: getattr(draws, name)[1:]})
+    nothing = {name: getattr(draws, name)[:0] for name in TYPES if name != "parent"}
+    with pytest.raises(BadArgument, match="nothing was drawn"):
+        replace(draws, **nothing)
 
 
 def test_nothing_drawn_and_nothing_possible_are_errors(draws):

@@ -1,5 +1,6 @@
 """Estimates from importance samples: what each is of, and that batches change nothing."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -8,12 +9,14 @@ import torch
 
 from inference.test_training import example
 from phloem.config import EvaluationConfig
-from phloem.errors import FileProblem
+from phloem.errors import FileProblem, TaxonMismatch
 from phloem.inference import evaluation
 from phloem.inference.draws import DrawCollector
 from phloem.inference.evaluation import draw_log_weights, evaluate
 from phloem.inference.parameters import read_parameters, write_parameters
 from phloem.random_streams import RandomStream
+from phloem.target.likelihood import TreeLikelihood
+from phloem.target.posterior import TreePosterior
 
 STREAM = RandomStream(3, "evaluation")
 
@@ -40,6 +43,14 @@ def test_one_repeat_has_no_deviation_and_few_samples_are_one_group():
     found = evaluate(model, target, EvaluationConfig(samples=4, repeats=1), particles=10, stream=STREAM)
     assert found.elbo.std is None
     assert found.lower_bound == found.log_marginal_likelihood
+
+
+def test_a_target_of_other_taxa_is_refused():
+    model, target = example("split")
+    patterns = target.likelihood.patterns
+    renamed = TreePosterior(TreeLikelihood(dataclasses.replace(patterns, taxa=patterns.taxa[::-1])))
+    with pytest.raises(TaxonMismatch):
+        evaluate(model, renamed, EvaluationConfig(samples=2, repeats=1), particles=2, stream=STREAM)
 
 
 def test_repeats_are_told_one_by_one():

@@ -112,3 +112,21 @@ def test_mrbayes_credible_set_of_ds1_has_42_topologies(real_data):
     weights = np.sort(reference.distinct().normalized().weights)[::-1]
     assert len(weights) == 2784
     assert credible_set_size(weights, 0.95) == 42
+
+
+def test_equal_topologies_of_the_reference_count_together_and_those_without_weight_add_nothing(reference, posterior):
+    weights = reference.weights.copy()
+    weights[[2, 6]] = 0
+    merged = TreeSample(TAXA, EVERYTHING, weights, None)
+    places = np.random.default_rng(5).permutation(np.tile(np.arange(15), 2))
+    split_up = TreeSample(TAXA, EVERYTHING[places], 350 * weights[places], None)
+    net = network(EVERYTHING, 1)
+    expected, found = (compare_with_reference(one, [net], [1.0], posterior) for one in (merged, split_up))
+    p, q = weights / weights.sum(), probabilities(net)
+    seen = p > 0
+    assert expected.divergence == pytest.approx(p[seen] @ np.log(p[seen] / q[seen]))
+    assert found.topologies == 15
+    assert found.divergence == pytest.approx(expected.divergence)
+    assert found.total_variation == pytest.approx(expected.total_variation)
+    assert found.weighted_total_variation == pytest.approx(expected.weighted_total_variation)
+    assert found.credible_sets == expected.credible_sets

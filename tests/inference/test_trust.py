@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from phloem.inference.agreement import Agreement, Measured
+from phloem.inference.diagnostics import effective_sample_size, smooth
 from phloem.inference.trust import LEVELS, Trust, judge
 from phloem.trees.comparison import SplitDeviation
 
@@ -36,10 +37,34 @@ def test_uneven_weights_lower_the_verdict(scale, level):
     assert trust.findings[0].value.endswith(" of 20,000")
 
 
-@pytest.mark.parametrize(("count", "level"), [(90, "do not trust"), (150, "usable"), (300, "good")])
+@pytest.mark.parametrize(("count", "level"), [(99, "do not trust"), (100, "usable"), (199, "usable"), (200, "good")])
 def test_few_draws_lower_the_verdict(count, level):
-    trust = judge(np.random.default_rng(2).normal(0, 0.01, count), None, **DONE)
-    assert levels(trust)["Effective sample size"] == level
+    trust = judge(np.zeros(count), None, **DONE)
+    assert levels(trust)["Effective sample size"] == trust.level == level
+
+
+@pytest.mark.parametrize(
+    ("shape", "level"), [(0.5, "good"), (0.501, "usable"), (0.7, "usable"), (0.701, "do not trust")]
+)
+def test_heavy_tails_lower_the_verdict(shape, level, monkeypatch):
+    monkeypatch.setattr("phloem.inference.trust.pareto_shape", lambda _weights: shape)
+    assert levels(judge(EVEN, None, **DONE))["Pareto k̂"] == level
+
+
+def test_advice_is_about_the_worst_of_what_was_found():
+    assert judge(EVEN * 12, None, **DONE).advice.startswith("Train longer (--steps), or use a more flexible model")
+    assert judge(EVEN * 12, agreement(average=0.2), **DONE).advice.startswith("The runs disagree")
+    assert judge(EVEN * 12, agreement(average=0.02), **DONE).advice.startswith("Train longer")
+    assert judge(EVEN * 3.8, None, **DONE).advice.startswith("Good enough to work with")
+    unfinished = DONE | {"finished": False}
+    assert "--resume" in judge(EVEN * 12, agreement(average=0.2), **unfinished).advice
+
+
+def test_the_effective_size_is_that_of_smoothed_weights():
+    log_weights = EVEN[:1000] * 6
+    size = effective_sample_size(smooth(log_weights))
+    assert abs(size - effective_sample_size(log_weights)) > 1
+    assert judge(log_weights, None, **DONE).findings[0].value == f"{size:,.0f} of 1,000"
 
 
 def test_too_few_draws_to_tell_the_tail_are_usable_at_best():
@@ -51,7 +76,15 @@ def test_too_few_draws_to_tell_the_tail_are_usable_at_best():
 
 @pytest.mark.parametrize(
     ("difference", "error", "level"),
-    [(0.1, 0.001, "good"), (0.5, 0.2, "good"), (0.5, 0.01, "usable"), (2.0, 0.01, "do not trust"), (2.0, 1.0, "good")],
+    [
+        (0.1, 0.001, "good"),
+        (0.2, 0.001, "good"),
+        (0.5, 0.2, "good"),
+        (0.5, 0.01, "usable"),
+        (1.0, 0.01, "usable"),
+        (2.0, 0.01, "do not trust"),
+        (2.0, 1.0, "good"),
+    ],
 )
 def test_runs_disagree_if_their_likelihoods_differ_by_more_than_errors_and_by_something_that_matters(
     difference, error, level
@@ -61,17 +94,27 @@ def test_runs_disagree_if_their_likelihoods_differ_by_more_than_errors_and_by_so
     assert trust.level == level
 
 
-@pytest.mark.parametrize(("average", "level"), [(0.009, "good"), (0.03, "usable"), (0.06, "do not trust")])
+@pytest.mark.parametrize(
+    ("average", "level"), [(0.01, "good"), (0.03, "usable"), (0.05, "usable"), (0.06, "do not trust")]
+)
 def test_runs_disagree_by_their_average_split_deviation(average, level):
     trust = judge(EVEN, agreement(average=average), **DONE)
     assert levels(trust)["Average standard deviation of split frequencies"] == trust.level == level
 
 
-@pytest.mark.parametrize(("largest", "level"), [(0.04, "good"), (0.08, "usable"), (0.2, "do not trust")])
+@pytest.mark.parametrize(
+    ("largest", "level"), [(0.05, "good"), (0.08, "usable"), (0.1, "usable"), (0.2, "do not trust")]
+)
 def test_runs_disagree_by_their_largest_split_deviation(largest, level):
     trust = judge(EVEN, agreement(largest=largest), **DONE)
     assert levels(trust)["Largest standard deviation of split frequencies"] == trust.level == level
-    assert ("more runs" in trust.advice) == (level == "do not trust")
+    assert trust.findings[-1].value == f"{largest:.4f}"
+    advice = {
+        "good": "Nothing to worry about.",
+        "usable": "Good enough to work with",
+        "do not trust": "The runs disagree",
+    }
+    assert trust.advice.startswith(advice[level])
 
 
 def test_an_unfinished_training_says_so_and_is_usable_at_best():

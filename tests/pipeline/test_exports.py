@@ -1,5 +1,6 @@
 """What a posterior gives to others: summary trees, traces, the report, the same each time."""
 
+import json
 import shutil
 
 import dendropy
@@ -9,8 +10,9 @@ import pytest
 
 import phloem
 from phloem.errors import BadArgument
-from phloem.pipeline.exports import TreeDisplay, hang, report_contents, summary_trees, write_exports
-from phloem.pipeline.run_directory import EXPORTS
+from phloem.pipeline.exports import TreeDisplay, hang, make_exports, report_contents, summary_trees
+from phloem.pipeline.report import named_taxa
+from phloem.pipeline.run_directory import EXPORTS, RunDirectory
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +65,7 @@ def test_roots_are_where_they_are_asked_for(posterior):
 def test_exports_are_the_same_bytes_each_time_and_infer_makes_those_that_are_missing(posterior, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(posterior.directory, copy)
-    write_exports(posterior, tmp_path)
+    make_exports(posterior).write(tmp_path)
     for name in EXPORTS:
         assert (tmp_path / name).read_bytes() == (copy / name).read_bytes()
     (copy / "consensus.nex").unlink()
@@ -101,3 +103,23 @@ def test_the_trace_of_the_run_is_of_its_trees(posterior):
     trees = phloem.read_trees(posterior.directory / "posterior.nex")
     np.testing.assert_allclose(trace["tree_length"], trees.branch_lengths.sum(axis=1), rtol=1e-8)
     assert trace["topology"].mode()[0] == 1
+
+
+def test_what_was_exported_of_an_unfinished_run_goes_with_the_first_summary(finished_run, tmp_path):
+    """However the end of a run is cut short, an old report is never taken for its own."""
+    copy = tmp_path / "copy"
+    shutil.copytree(finished_run, copy)
+    directory = RunDirectory(copy)
+    assert directory.has_exports()
+    directory.write_summary(json.loads((copy / "summary.json").read_text()))
+    assert not any((copy / name).exists() for name in EXPORTS)
+    phloem.infer(None, out=copy, resume=True, progress=False)
+    assert directory.has_exports()
+
+
+def test_a_taxon_with_commas_can_be_an_outgroup():
+    assert named_taxa("a, b", ["a", "b", "c"]) == ["a", "b"]
+    assert named_taxa("a, b", ["a, b", "b", "c"]) == ["a, b"]
+    assert named_taxa("", ["a"]) == []
+    with pytest.raises(BadArgument, match="names no taxon"):
+        named_taxa(",", ["a"])

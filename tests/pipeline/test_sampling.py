@@ -1,5 +1,8 @@
 """Posterior trees: as often as their weights say, or with them."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -27,6 +30,11 @@ def test_every_draw_comes_as_often_as_its_weight_says_to_the_next_whole_number(d
     assert not times[weights == 0].any()
 
 
+def test_what_has_no_weight_never_comes():
+    assert resample(np.array([0.0, 0.5, 0.0, 0.5]), 2, 0.0).tolist() == [1, 3]
+    assert resample(np.array([0.25, 0.0, 0.75, 0.0]), 4, 0.999).tolist() == [0, 2, 2, 2]
+
+
 def test_resampled_trees_are_draws_of_the_run_with_their_numbers(posterior):
     found = sample_posterior(posterior, 500, seed=3)
     draws = posterior.draws
@@ -50,9 +58,20 @@ def test_resampled_trees_are_draws_of_the_run_with_their_numbers(posterior):
     assert (np.diff(places) < 0).any(), "in no order: a trace shows no steps"
 
 
+def test_the_prior_is_that_of_the_runs_settings(posterior):
+    lengths = posterior.sample(30).branch_lengths
+    for rate in (10.0, 3.0):
+        found = sample_posterior(replace(posterior, config=replace(posterior.config, prior_rate=rate)), 30)
+        count = lengths.shape[1]
+        trees = math.prod(range(3, 2 * len(posterior.taxa) - 4, 2))  # topologies: (2n-5)!!
+        expected = count * math.log(rate) - rate * lengths.sum(axis=1) - math.log(trees)
+        np.testing.assert_allclose(found.log_prior, expected, rtol=1e-9)
+
+
 def test_weighted_trees_are_different_draws_with_their_weights(posterior):
     whole = sample_posterior(posterior, len(posterior.draws), weighted=True)
     assert whole.is_weighted
+    assert whole.effective_size == pytest.approx(posterior.summary["draws"]["effective_sample_size"])
     assert whole.trees.weights.sum() == pytest.approx(1)
     frequencies = phloem.split_frequencies(whole.trees)
     own = {m.tobytes(): f for m, f in zip(posterior.clades.members, posterior.clades.frequencies, strict=True)}
@@ -63,8 +82,11 @@ def test_weighted_trees_are_different_draws_with_their_weights(posterior):
 
 
 def test_ranks_are_those_of_the_table_of_topologies(posterior):
-    found = sample_posterior(posterior, 200)
+    found = sample_posterior(posterior, len(posterior.draws), weighted=True)
+    assert len(np.unique(found.topology)) == len(posterior.topologies)
     table = posterior.topologies.topologies.parent
+    numbers = {parent.tobytes(): number for number, parent in enumerate(posterior.draws.topologies.parent, 1)}
+    assert [numbers[parent.tobytes()] for parent in table] != list(range(1, len(table) + 1)), "not as they first appear"
     for rank, parent in zip(found.topology, found.trees.topologies.parent, strict=True):
         assert (table[rank - 1] == parent).all()
 

@@ -138,6 +138,22 @@ def test_runs_count_by_their_marginal_likelihoods(tmp_path):
         assert share == pytest.approx(by_split[members.tobytes()])
 
 
+def test_the_best_run_is_the_one_that_the_bounds_are_of(tmp_path):
+    """The mean of logarithms, over repeats, may order runs that are close in another way than all draws do."""
+    for number, log_marginal in enumerate((-10.0, -10.1), 1):
+        made_up(tmp_path / f"run-{number}", log_marginal, [0.7, 0.3, 0.0])
+    path = tmp_path / "run-1" / "summary.json"
+    changed = {name: {"mean": -10.2, "std": 0.1} for name in ("elbo", "log_marginal_likelihood")}
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    directory = RunDirectory(tmp_path)
+    directory.write("config.toml", to_toml(InferConfig(runs=2)))
+    combine_runs(directory, InferConfig(runs=2))
+    found = load_posterior(tmp_path)
+    assert found.summary["best_run"] == 1
+    assert found.best_run is found.runs[0]
+    assert found.elbo == found.best_run.elbo
+
+
 def test_a_mode_that_one_run_lost_is_in_the_combined_posterior(tmp_path):
     """The second run knows one topology only, and its marginal likelihood is smaller by what it lacks."""
     found = combined(tmp_path, (-10.0, [0.6, 0.4, 0.0]), (-10.0 + math.log(0.6), [1.0, 0.0, 0.0]))

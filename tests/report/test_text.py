@@ -69,7 +69,7 @@ def test_the_verdict_stands_with_what_it_rests_on_and_what_to_do():
     for finding in TRUST.findings:
         assert f"  {finding.name}: {finding.value}, good" in text
     assert "Nothing to worry about" in text
-    assert "topologies in the credible sets: 50 %: 1, 95 %: 1,042" in text
+    assert "topologies in the credible sets: 50\N{NO-BREAK SPACE}%: 1, 95\N{NO-BREAK SPACE}%: 1,042" in text
     assert "not finished" not in text
     worse = summary | {"trust": summary["trust"] | {"level": "do not trust"}, "finished": False}
     lines = list(describe_posterior(worse, found, split_frequencies(found)))

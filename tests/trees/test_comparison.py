@@ -11,7 +11,7 @@ from phloem.random_streams import RandomStream
 from phloem.trees.comparison import split_deviation, split_table, total_variation
 from phloem.trees.generation import random_topologies
 from phloem.trees.sample import TreeSample
-from phloem.trees.splits import split_frequencies
+from phloem.trees.splits import SplitFrequencies, split_frequencies
 from phloem.trees.writing import format_newick
 
 TAXA = tuple("abcdef")
@@ -61,6 +61,27 @@ def test_rare_splits_count_in_differences_only():
     assert found.average == pytest.approx(shared[shared.max(axis=1) >= 0.1].std(axis=1, ddof=1).mean())
 
 
+def frequencies_of(*shares: float) -> SplitFrequencies:
+    """Made-up frequencies of the splits f, ef, def, …, which need not be those of trees."""
+    members = np.tri(6, dtype=np.bool_)[:, ::-1][1:4]
+    return SplitFrequencies(TAXA, members[: len(shares)], np.array(shares))
+
+
+def test_a_split_counts_in_averages_from_a_frequency_of_a_tenth_in_one_sample():
+    for share, expected in ((0.099, 0.0), (0.1 - 1e-12, 0.05), (0.1, 0.05)):
+        found = split_deviation([frequencies_of(0.9, share), frequencies_of(0.9)])
+        assert found.average == pytest.approx(expected / np.sqrt(2))
+        assert found.largest == pytest.approx(2 * expected / np.sqrt(2))
+
+
+def test_the_largest_difference_may_be_that_of_a_rare_split_and_of_any_two_samples():
+    found = split_deviation([frequencies_of(0.9, 0.02), frequencies_of(0.89, 0.09), frequencies_of(0.9)])
+    assert found.largest_difference == pytest.approx(0.09)
+    assert found.largest == pytest.approx(np.std([0.9, 0.89, 0.9], ddof=1))
+    only_rare = split_deviation([frequencies_of(0.05), frequencies_of(0.01)])
+    assert only_rare == (0, 0, pytest.approx(0.04))
+
+
 def test_one_sample_and_three_taxa_deviate_by_nothing():
     assert split_deviation([split_frequencies(sample(1))]) == (0, 0, 0)
     star = TreeSample(tuple("abc"), random_topologies(3, 1, stream=RandomStream(1, "x")), np.ones(1), None)
@@ -85,3 +106,5 @@ def test_total_variation_is_half_the_sum_of_differences_whatever_the_order_of_ta
     assert total_variation(one, other) == pytest.approx(0.5)
     assert total_variation(one, other.with_taxa(TAXA[::-1])) == pytest.approx(0.5)
     assert total_variation(one[:1], other[2:]) == 1
+    repeated = TreeSample(TAXA, topologies[[0, 1, 2, 1, 2]], 40 * np.array([0.2, 0.1, 0.4, 0.2, 0.1]), None)
+    assert total_variation(one, repeated) == total_variation(repeated, one) == pytest.approx(0.5)
