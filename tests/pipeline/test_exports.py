@@ -9,9 +9,11 @@ import pandas
 import pytest
 
 import phloem
+from phloem.config import EvaluationConfig
 from phloem.errors import BadArgument
 from phloem.inference.draws import Draws
 from phloem.pipeline.exports import TreeDisplay, hang, render, report_contents, summary_trees, write_exports
+from phloem.pipeline.opening import Drawing, open_posterior
 from phloem.pipeline.posterior import Posterior
 from phloem.pipeline.run_directory import EXPORTS
 from phloem.pipeline.sampling import sample_posterior
@@ -103,12 +105,26 @@ def test_the_report_has_what_the_posterior_has(posterior, tmp_path):
     assert len(contents.histories) == 2
     assert contents.alignment.taxa == 12
     assert contents.model == "JC69"
-    assert contents.evaluation.log_marginal_likelihood == posterior.log_marginal_likelihood
+    assert contents.evaluation == (posterior.elbo, posterior.lower_bound, posterior.log_marginal_likelihood)
+    assert (contents.samples, contents.repeats, contents.particles) == (200, 5, 10)
+    assert (contents.steps_done, contents.steps, contents.is_finished) == (4000, 4000, True)
+    assert len(contents.topologies) == posterior.summary["distinct_topologies"]
+    assert contents.trust == posterior.trust
     assert [found.share for found in contents.credible] == [0.5, 0.9, 0.95, 0.99]
     assert contents.provenance["seed"] == 1
     assert len(contents.cloud) == 200
     posterior.report(tmp_path / "mine.html", outgroup=["Lemur_catta"])
     assert "Lemur_catta" in (tmp_path / "mine.html").read_text()
+
+
+def test_the_report_of_an_unfinished_run_says_how_far_it_is(unfinished_run):
+    drawing = Drawing(EvaluationConfig(samples=50, repeats=2))
+    posterior = open_posterior(unfinished_run, drawing=drawing)
+    contents = report_contents(posterior, posterior.consensus())
+    assert (contents.steps_done, contents.steps, contents.is_finished) == (1000, 4000, False)
+    assert (contents.samples, contents.repeats, contents.runs) == (50, 2, 1)
+    assert [report.step for report in contents.histories[0]][-1] == 1000
+    assert len(contents.cloud) == 100, "no more than there are draws"
 
 
 def test_the_trace_of_the_run_is_of_its_trees(posterior):
