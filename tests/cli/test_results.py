@@ -1,6 +1,7 @@
 """`evaluate`, `sample` and `report`: what they print, what they write, and what they refuse."""
 
 import json
+import shutil
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from Bio import Phylo
 
 import phloem
 from phloem.cli.main import run
+from phloem.pipeline.run_directory import EXPORTS
 
 MISSING = "holds no run of phloem's"
 
@@ -256,6 +258,17 @@ def test_a_report_is_made_again_with_another_root_and_threshold(finished_run, ca
     assert run(["report", str(finished_run), "--out", "other", "--midpoint"]) == 0
     assert dendropy.Tree.get(path="other/consensus.nex", schema="nexus").is_rooted
     assert Path("other/posterior.nex").read_bytes() == (finished_run / "posterior.nex").read_bytes()
+
+
+def test_without_a_folder_the_report_goes_to_the_run(finished_run, capsys):
+    shutil.copytree(finished_run, "copy")
+    for name in EXPORTS:
+        Path("copy", name).unlink()
+    assert run(["report", "copy"]) == 0
+    assert capsys.readouterr().out.startswith("the report: copy/report.html\n")
+    for name in EXPORTS:
+        assert Path("copy", name).read_bytes() == (finished_run / name).read_bytes()
+    assert [path.name for path in Path().iterdir()] == ["copy"]
 
 
 @pytest.mark.parametrize("suffix", ["pdf", "svg", "png"])

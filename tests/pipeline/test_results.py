@@ -69,7 +69,9 @@ def test_topologies_are_counted_and_the_best_are_listed(posterior, monkeypatch):
         assert found["topologies"] == held.index(True) + 1
     assert [found["share"] for found in posterior.summary["credible_sets"]] == [0.5, 0.9, 0.95, 0.99]
     monkeypatch.setattr(results, "BEST", 2)
-    best = results.describe_draws(posterior.draws, posterior.trust)["best_topologies"]
+    described = results.describe_draws(posterior.draws, posterior.trust)
+    assert described["distinct_topologies"] == len(weights) > 2
+    best = described["best_topologies"]
     table = posterior.topologies
     assert [one["probability"] for one in best] == table.weights[:2].tolist()
     assert [one["newick"] for one in best] == phloem.format_newick(table.topologies[:2], table.taxa)
