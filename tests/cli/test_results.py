@@ -317,4 +317,6 @@ def test_what_report_refuses(finished_run, capsys, tmp_path):
     assert "0.3" in complaint(capsys, ["report", directory, "--out", "made", "--threshold", "0.3"])
     assert "--figures 'jpg'" in complaint(capsys, ["report", directory, "--out", "made", "--figures", "jpg"])
     assert MISSING in complaint(capsys, ["report", str(tmp_path)])
+    Path("taken").touch()
+    assert "taken: cannot be written" in complaint(capsys, ["report", directory, "--out", "taken"])
     assert not list(Path().glob("made/*"))

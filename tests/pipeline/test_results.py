@@ -6,6 +6,7 @@ import pytest
 import phloem
 from phloem.config import EvaluationConfig
 from phloem.inference.diagnostics import effective_sample_size, pareto_shape, smooth
+from phloem.inference.draws import Draws
 from phloem.pipeline import results
 from phloem.pipeline.opening import Drawing, open_posterior
 from phloem.trees.intervals import shortest_interval
@@ -75,3 +76,11 @@ def test_topologies_are_counted_and_the_best_are_listed(posterior, monkeypatch):
     table = posterior.topologies
     assert [one["probability"] for one in best] == table.weights[:2].tolist()
     assert [one["newick"] for one in best] == phloem.format_newick(table.topologies[:2], table.taxa)
+
+
+def test_credible_sets_are_of_the_most_probable_topologies_wherever_they_were_drawn(posterior):
+    parsed = phloem.parse_newick(["(a,b,(c,(d,e)));", "(a,(b,(d,e)),c);", "(a,b,((c,e),d));"], taxa=tuple("abcde"))
+    group = np.repeat(np.arange(3, dtype=np.int32), [3, 32, 65])
+    draws = Draws(parsed.taxa, parsed.topologies, group, np.ones((100, 7), np.float32), *np.zeros((3, 100)))
+    found = results.describe_draws(draws, posterior.trust)["credible_sets"]
+    assert [one["topologies"] for one in found] == [1, 2, 2, 3]
