@@ -1,9 +1,11 @@
 """`evaluate`, `sample` and `report`: what they print, what they write, and what they refuse."""
 
 import json
+import shutil
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import dendropy
 import numpy as np
@@ -13,6 +15,7 @@ from Bio import Phylo
 
 import phloem
 from phloem.cli.main import run
+from phloem.pipeline.run_directory import EXPORTS
 
 MISSING = "holds no run of phloem's"
 
@@ -53,6 +56,36 @@ def test_new_draws_are_made_where_they_are_asked_for(option, finished_run, capsy
     assert found["evaluation"] == expected
     own = phloem.load_posterior(finished_run)
     assert found["elbo"]["mean"] != own.elbo.mean
+
+
+def test_every_option_of_evaluate_is_followed(monkeypatch, capsys):
+    asked = []
+
+    def evaluate_run(directory, *, progress, **options):
+        asked.append((directory, options))
+        return SimpleNamespace(as_json=lambda: {"asked": True}, describe=lambda width: [f"{width} columns"])
+
+    monkeypatch.setattr("phloem.pipeline.evaluate.evaluate_run", evaluate_run)
+    numbers = ["--samples", "2", "--repeats", "3", "--seed", "0", "--bounds", "4,5", "--threads", "6"]
+    references = ["--reference", "one.t", "--reference", "two.t", "--burnin", "0.25"]
+    assert run(["evaluate", "here", *numbers, *references, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"asked": True}
+    assert asked[0] == (
+        Path("here"),
+        {
+            "samples": 2,
+            "repeats": 3,
+            "seed": 0,
+            "bounds": (4, 5),
+            "reference": ["one.t", "two.t"],
+            "burnin": 0.25,
+            "threads": 6,
+        },
+    )
+    assert run(["evaluate", "here"]) == 0
+    assert capsys.readouterr().out == "80 columns\n"
+    nothing = dict.fromkeys(("samples", "repeats", "seed", "threads"))
+    assert asked[1][1] == nothing | {"bounds": None, "reference": (), "burnin": 0}
 
 
 def test_a_reference_is_compared_with(finished_run, capsys):
@@ -114,7 +147,9 @@ def test_the_format_is_by_the_names_ending_in_whatever_case(finished_run):
 
 def test_weights_are_in_the_nexus_file(finished_run, capsys):
     assert run(["sample", str(finished_run), "--count", "1000", "--weighted", "--out", "w.nex"]) == 0
-    assert "with weights" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "1,000 posterior trees, with weights: w.nex" in out
+    assert "repeat" not in out
     sample = phloem.read_trees("w.nex")
     own = phloem.load_posterior(finished_run)
     np.testing.assert_allclose(np.sort(sample.weights), np.sort(own.trees.weights), rtol=1e-9)
@@ -136,8 +171,9 @@ def test_the_trace_loads_with_pandas_and_says_what_the_trees_are(finished_run):
     assert weights.sum() == pytest.approx(1, abs=1e-6)
 
 
-def test_branch_lengths_over_all_trees_and_on_each_probable_topology(finished_run):
-    assert run(["sample", str(finished_run), "--out", "t.nex", "--lengths", "lengths.csv"]) == 0
+def test_branch_lengths_over_all_trees_and_on_each_probable_topology(finished_run, capsys):
+    assert run(["sample", str(finished_run), "--out", "t.nex", "--log", "t.log", "--lengths", "lengths.csv"]) == 0
+    assert capsys.readouterr().out.endswith("their trace: t.log\nbranch lengths: lengths.csv\n")
     table = pandas.read_csv("lengths.csv")
     posterior = phloem.load_posterior(finished_run)
     marginal = table[table["topology"] == "all"]
@@ -240,6 +276,17 @@ def test_a_report_is_made_again_with_another_root_and_threshold(finished_run, ca
     assert Path("other/posterior.nex").read_bytes() == (finished_run / "posterior.nex").read_bytes()
 
 
+def test_without_a_folder_the_report_goes_to_the_run(finished_run, capsys):
+    shutil.copytree(finished_run, "copy")
+    for name in EXPORTS:
+        Path("copy", name).unlink()
+    assert run(["report", "copy"]) == 0
+    assert capsys.readouterr().out.startswith("the report: copy/report.html\n")
+    for name in EXPORTS:
+        assert Path("copy", name).read_bytes() == (finished_run / name).read_bytes()
+    assert [path.name for path in Path().iterdir()] == ["copy"]
+
+
 @pytest.mark.parametrize("suffix", ["pdf", "svg", "png"])
 def test_figures_are_written_if_they_are_wanted(suffix, finished_runs, capsys):
     assert run(["report", str(finished_runs), "--out", "made", "--figures", suffix]) == 0
@@ -286,4 +333,6 @@ def test_what_report_refuses(finished_run, capsys, tmp_path):
     assert "0.3" in complaint(capsys, ["report", directory, "--out", "made", "--threshold", "0.3"])
     assert "--figures 'jpg'" in complaint(capsys, ["report", directory, "--out", "made", "--figures", "jpg"])
     assert MISSING in complaint(capsys, ["report", str(tmp_path)])
+    Path("taken").touch()
+    assert "taken: cannot be written" in complaint(capsys, ["report", directory, "--out", "taken"])
     assert not Path("made").exists()

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import dendropy
 import numpy as np
@@ -10,9 +11,14 @@ import pytest
 
 import phloem
 from phloem.errors import BadArgument
-from phloem.pipeline.exports import TreeDisplay, hang, make_exports, report_contents, summary_trees
+from phloem.inference.draws import Draws
+from phloem.pipeline.exports import TreeDisplay, hang, make_exports, render, report_contents, summary_trees
+from phloem.pipeline.opening import Drawing, open_posterior
+from phloem.pipeline.posterior import Posterior
 from phloem.pipeline.report import named_taxa
 from phloem.pipeline.run_directory import EXPORTS, RunDirectory
+from phloem.pipeline.sampling import sample_posterior
+from phloem.trees.consensus import extended_majority_rule, majority_rule, maximum_clade_credibility
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +81,18 @@ def test_exports_are_the_same_bytes_each_time_and_infer_makes_those_that_are_mis
     assert "<html" in (copy / "report.html").read_text()
 
 
+def test_the_report_shows_the_majority_rule_tree_that_is_asked_for(posterior, tmp_path):
+    display = TreeDisplay(threshold=0.99, outgroup=["Lemur_catta"])
+    exports = make_exports(posterior, display)
+    exports.write(tmp_path)
+    returned = exports.trees["majority_rule"]
+    trees = summary_trees(posterior, display)
+    expected = trees["majority_rule"]
+    assert len(expected.tree.parent) < len(trees["extended_majority_rule"].tree.parent)
+    np.testing.assert_array_equal(returned.tree.parent, expected.tree.parent)
+    assert (tmp_path / "report.html").read_text() == render(posterior, expected)
+
+
 def test_a_finished_run_keeps_the_report_that_it_has(posterior, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(posterior.directory, copy)
@@ -90,7 +108,11 @@ def test_the_report_has_what_the_posterior_has(posterior, tmp_path):
     assert len(contents.histories) == 2
     assert contents.alignment.taxa == 12
     assert contents.model == "JC69"
-    assert contents.evaluation.log_marginal_likelihood == posterior.log_marginal_likelihood
+    assert contents.evaluation == (posterior.elbo, posterior.lower_bound, posterior.log_marginal_likelihood)
+    assert (contents.samples, contents.repeats, contents.particles) == (200, 5, 10)
+    assert (contents.steps_done, contents.steps, contents.is_finished) == (4000, 4000, True)
+    assert len(contents.topologies) == posterior.summary["distinct_topologies"]
+    assert contents.trust == posterior.trust
     assert [found.share for found in contents.credible] == [0.5, 0.9, 0.95, 0.99]
     assert contents.provenance["seed"] == 1
     assert len(contents.cloud) == 200
@@ -98,11 +120,58 @@ def test_the_report_has_what_the_posterior_has(posterior, tmp_path):
     assert "Lemur_catta" in (tmp_path / "mine.html").read_text()
 
 
+def test_the_report_of_an_unfinished_run_says_how_far_it_is(unfinished_run):
+    drawing = Drawing(50, 2)
+    posterior = open_posterior(unfinished_run, drawing=drawing)
+    contents = report_contents(posterior, posterior.consensus())
+    assert (contents.steps_done, contents.steps, contents.is_finished) == (1000, 4000, False)
+    assert (contents.samples, contents.repeats, contents.runs) == (50, 2, 1)
+    assert [report.step for report in contents.histories[0]][-1] == 1000
+    assert len(contents.cloud) == 100, "no more than there are draws"
+
+
 def test_the_trace_of_the_run_is_of_its_trees(posterior):
     trace = pandas.read_csv(posterior.directory / "posterior.log", sep="\t", comment="#")
     trees = phloem.read_trees(posterior.directory / "posterior.nex")
     np.testing.assert_allclose(trace["tree_length"], trees.branch_lengths.sum(axis=1), rtol=1e-8)
     assert trace["topology"].mode()[0] == 1
+    assert "weight" not in trace
+    own = posterior.sample(1000)  # with the seed that everybody has who gives none
+    np.testing.assert_array_equal(trees.topologies.parent, own.topologies.parent)
+    np.testing.assert_array_equal(trees.branch_lengths, own.branch_lengths)
+    np.testing.assert_array_equal(trees.weights, np.full(1000, trees.weights[0]))
+    sample = sample_posterior(posterior, 1000)
+    for name, values in (
+        ("posterior", sample.log_likelihood + sample.log_prior),
+        ("likelihood", sample.log_likelihood),
+        ("prior", sample.log_prior),
+        ("log_q", sample.log_q),
+        ("topology", sample.topology),
+    ):
+        np.testing.assert_allclose(trace[name], values, rtol=1e-9)
+
+
+def test_each_summary_tree_is_the_one_of_its_name():
+    """On random trees, where the three are three."""
+    taxa = tuple("abcdefgh")
+    topologies = phloem.random_topologies(8, 6, stream=phloem.RandomStream(1, "three"))
+    random = np.random.default_rng(1)
+    group = np.arange(60, dtype=np.int32) % 6
+    lengths = random.random((60, 13)).astype(np.float32)
+    draws = Draws(taxa, topologies, group, lengths, random.normal(0, 0.3, 60), *np.zeros((2, 60)))
+    best = draws.weighted().topology_sample()
+    splits = phloem.split_frequencies(best)
+    made_up = Posterior(Path("none"), phloem.InferConfig(), {}, best, splits, (), None, draws)
+    expected = {
+        "majority_rule": majority_rule(splits, 0.6),
+        "extended_majority_rule": extended_majority_rule(splits),
+        "maximum_clade_credibility": maximum_clade_credibility(best, splits),
+    }
+    assert len({tree.parent.tobytes() for tree in expected.values()}) == 3
+    found = summary_trees(made_up, TreeDisplay(threshold=0.6))
+    assert list(found) == list(expected)
+    for name, tree in expected.items():
+        np.testing.assert_array_equal(found[name].tree.parent, tree.parent)
 
 
 def test_what_was_exported_of_an_unfinished_run_goes_with_the_first_summary(finished_run, tmp_path):

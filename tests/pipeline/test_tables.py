@@ -1,5 +1,8 @@
 """Tables of topologies and clades."""
 
+import csv
+import io
+
 import numpy as np
 
 import phloem
@@ -39,3 +42,20 @@ def test_clades_are_the_sides_without_the_first_taxon_and_single_taxa_come_last(
     expected = phloem.split_frequencies(trees)
     np.testing.assert_array_equal(again.members, expected.members)
     np.testing.assert_allclose(again.frequencies, expected.frequencies)
+
+
+def test_every_clade_has_its_own_lengths():
+    trees = sample(0.5, 0.3, 0.2)
+    several = np.repeat(np.arange(3), 4)
+    lengths = np.random.default_rng(1).gamma(2.0, 0.1, (12, 7))
+    with_lengths = phloem.TreeSample(trees.taxa, trees.topologies[several], trees.weights[several], lengths)
+    splits = phloem.split_lengths(phloem.GroupedTrees.from_sample(with_lengths))
+    table = list(csv.DictReader(io.StringIO(format_clades(splits))))
+    by_members = {row["members"]: row for row in table}
+    assert len(by_members) == len(table) == len(splits.members) == 9
+    for place, members in enumerate(splits.members):
+        row = by_members["".join("*" if member else "." for member in members)]
+        assert float(row["probability"]) == splits.frequency[place]
+        for name in ("deviation", "median", "lower", "upper"):
+            assert float(row[name]) == getattr(splits, name)[place]
+        assert float(row["mean_length"]) == splits.mean[place]

@@ -2,8 +2,11 @@
 
 import numpy as np
 
+from phloem.inference.reference import ReferenceComparison
 from phloem.inference.trust import judge
-from phloem.report.text import describe_posterior, supports_of
+from phloem.report.text import describe_counts, describe_estimates, describe_posterior, describe_reference, supports_of
+from phloem.trees.comparison import SplitDeviation
+from phloem.trees.generation import all_topologies
 from phloem.trees.reading import parse_newick
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import split_frequencies
@@ -38,6 +41,64 @@ def test_improbable_topologies_are_counted_and_not_listed():
         "     0.0000  1,198 others",
     ]
     assert best_lines(sample(0.6, 0.3), 4)[-1] == "     0.1000  2 others"
+
+
+def test_five_topologies_are_listed_at_most_and_one_at_least():
+    topologies = all_topologies(5)
+    many = TreeSample(tuple("abcde"), topologies, np.array([0.3] + [0.05] * 14), None)
+    lines = best_lines(many, 15)
+    assert [line.split()[0] for line in lines[1:-1]] == ["1", "2", "3", "4", "5"]
+    assert lines[-1] == "     0.5000  10 others"
+    assert best_lines(sample(0.00004, 0.00003), 40_000)[1:] == [
+        f"  1  0.0000  {TREES[0]}",
+        "     1.0000  39,999 others",
+    ]
+    assert best_lines(sample(0.6, 0.3), 3)[-1] == "     0.1000  1 other"
+
+
+def test_a_topology_that_fits_is_shown_whole():
+    taxa = ("Alligator", "Bison", "Camel", "Dolphin", "Elephant")
+    found = TreeSample(taxa, sample(0.7, 0.3).topologies, np.array([0.7, 0.3]), None)
+    summary = SUMMARY | {"evaluation": {"repeats": 1, "samples": 5}, "distinct_topologies": 2}
+    whole = "  1  0.7000  (Alligator,Bison,(Camel,(Dolphin,Elephant)));"
+    for width, line in ((len(whole), whole), (len(whole) - 1, whole[:-2] + "…")):
+        assert line in list(describe_posterior(summary, found, split_frequencies(found), width=width))
+
+
+def test_estimates_stand_below_each_other_with_their_deviations():
+    estimates = {
+        "log_marginal_likelihood": {"mean": -7108.42, "std": 0.178},
+        "elbo": {"mean": -10.5, "std": 12.0},
+        "lower_bound": {"mean": -7109.0004, "std": None},
+    }
+    assert list(describe_estimates(estimates | {"evaluation": {"repeats": 1000, "samples": 50}}, 80)) == [
+        "log marginal likelihood    -7108.420 ± 0.178",
+        "ELBO                         -10.500 ± 12.000",
+        "multi-sample bound         -7109.000",
+        "(means and standard deviations of 1,000 estimates from 50 trees each)",
+    ]
+
+
+def test_every_distance_to_a_reference_has_its_line():
+    found = ReferenceComparison(1500, 0.000123, 0.0, 0.31, 0.22, SplitDeviation(0.01, 0.02, 0.03), (42, 1043))
+    assert list(describe_reference(found)) == [
+        "against the reference (1,500 topologies)",
+        "  its probability outside the support       0.000123",
+        "  KL divergence from it to Q(τ)             0.0000",
+        "  total variation to Q(τ)                   0.3100",
+        "  total variation to the weighted draws     0.2200",
+        "  split frequencies, largest difference     0.0300",
+        "  their standard deviation, largest         0.0200",
+        "  their standard deviation, average         0.0100",
+        "  topologies in 95 % credible sets          42 (reference), 1,043 (weighted draws)",
+    ]
+    assert "Q(τ)             infinite" in list(describe_reference(found._replace(divergence=None)))[2]
+
+
+def test_counts_are_of_all_topologies_and_of_those_in_credible_sets():
+    [line] = describe_counts(SUMMARY | {"distinct_topologies": 3210}, 200)
+    expected = "3,210 topologies drawn; topologies in the credible sets: 50 %: 1, 95 %: 1,042"
+    assert line.replace("\N{NO-BREAK SPACE}", " ") == expected
 
 
 def test_a_single_topology_has_no_others():
