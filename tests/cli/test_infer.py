@@ -390,9 +390,7 @@ def test_a_run_stays_until_its_replacement_begins(tmp_path, monkeypatch, capsys)
     with monkeypatch.context() as stopped:
         stopped.setattr("phloem.pipeline.support_source.bootstrap", interrupt)
         assert run(replace) == 130
-    assert capsys.readouterr().err.endswith(
-        "phloem: stopped; the run in out is as it was. Give the same command again.\n"
-    )
+    assert capsys.readouterr().err.endswith("phloem: stopped; out is as it was. Give the same command again.\n")
     assert Path("out/summary.json").read_bytes() == before
     assert run(replace) == 0
     assert json.loads(Path("out/summary.json").read_text())["seed"] == 5

@@ -32,7 +32,16 @@ SLOW_STEPS = [
     "3",
 ]
 OFTEN = ["--checkpoint-every", "5steps"]
-SAME_FILES = ("config.toml", "summary.json", "topologies.csv", "clades.csv", "support.npz", "parameters.safetensors")
+SAME_FILES = (
+    "config.toml",
+    "summary.json",
+    "topologies.csv",
+    "clades.csv",
+    "support.npz",
+    "parameters.safetensors",
+    "draws.safetensors",
+)
+SAME_EXPORTS = ("consensus.nex", "posterior.nex", "posterior.log")
 
 
 def command(*arguments: str) -> list[str]:
@@ -65,7 +74,7 @@ def history_without_seconds(run: Path) -> list[list[str]]:
 
 
 def assert_same_results(one: Path, two: Path) -> None:
-    for name in SAME_FILES:
+    for name in SAME_FILES + SAME_EXPORTS:
         assert (one / name).read_bytes() == (two / name).read_bytes(), name
     assert history_without_seconds(one) == history_without_seconds(two)
 
@@ -146,8 +155,12 @@ def test_a_run_that_is_stopped_before_its_first_step_says_how_to_start_again(sta
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130
-    assert err.splitlines()[-1].startswith("phloem: stopped, ")
-    assert err.splitlines()[-1].endswith(f"phloem infer primates --out {out} --resume")
+    if (out / "config.toml").exists():
+        assert err.splitlines()[-1].startswith("phloem: stopped, ")
+        assert err.splitlines()[-1].endswith(f"phloem infer primates --out {out} --resume")
+    else:  # its settings would be lost
+        assert err.splitlines()[-1] == f"phloem: stopped; {out} is as it was. Give the same command again."
+        assert not out.exists()
 
 
 def test_several_runs_stop_together_and_each_goes_on(start, undisturbed, tmp_path):
@@ -203,10 +216,10 @@ def test_two_runs_cannot_share_a_directory(start, tmp_path):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of four megabytes, where the tests may mount one."""
+    """A file system of eight megabytes, where the tests may mount one."""
     folder = tmp_path / "small"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], capture_output=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)], capture_output=True)
     if mounted.returncode:
         pytest.skip("this user may not mount file systems")
     yield folder
@@ -255,6 +268,7 @@ def test_a_run_that_is_stopped_on_a_full_disk_goes_on_from_its_last_checkpoint(s
     _, err = process.communicate()
     assert process.returncode == 130
     assert f"saved at step {steps_in(out)}." in err.splitlines()[-1]
+    filler = fill(small_disk)  # what the run had begun to write has left some space
     refused = subprocess.run(command("--out", str(out), "--resume", "--quiet"), capture_output=True, text=True)
     assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1
