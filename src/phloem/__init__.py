@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from phloem.inference.gap import amortization_gaps as amortization_gaps
     from phloem.inference.training import Training as Training
     from phloem.inference.training import train as train
+    from phloem.pipeline.evaluate import evaluate_run as evaluate_run
     from phloem.pipeline.gap import measure_gaps as measure_gaps
+    from phloem.pipeline.opening import open_posterior as open_posterior
     from phloem.pipeline.posterior import Posterior as Posterior
     from phloem.pipeline.posterior import load_posterior as load_posterior
     from phloem.pipeline.script import infer as infer
@@ -125,6 +127,8 @@ _MODULES = {
     "phloem.inference.gap": ("AmortizationGaps", "amortization_gaps"),
     "phloem.inference.training": ("Training", "train"),
     "phloem.pipeline.gap": ("measure_gaps",),
+    "phloem.pipeline.evaluate": ("evaluate_run",),
+    "phloem.pipeline.opening": ("open_posterior",),
     "phloem.pipeline.posterior": ("Posterior", "load_posterior"),
     "phloem.pipeline.script": ("infer",),
     "phloem.random_streams": ("RandomStream",),

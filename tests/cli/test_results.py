@@ -52,7 +52,7 @@ def test_a_run_is_evaluated_for_people_and_for_programs(finished_runs, capsys):
 def test_new_draws_are_made_where_they_are_asked_for(option, finished_run, capsys):
     assert run(["evaluate", str(finished_run), option, "7", "--json", "--quiet"]) == 0
     found = json.loads(capsys.readouterr().out)
-    expected = {"samples": 1000, "repeats": 100} | ({option[2:]: 7} if option != "--seed" else {})
+    expected = {"samples": 200, "repeats": 5} | ({option[2:]: 7} if option != "--seed" else {})
     assert found["evaluation"] == expected
     own = phloem.load_posterior(finished_run)
     assert found["elbo"]["mean"] != own.elbo.mean
@@ -85,7 +85,7 @@ def test_every_option_of_evaluate_is_followed(monkeypatch, capsys):
     assert run(["evaluate", "here"]) == 0
     assert capsys.readouterr().out == "80 columns\n"
     nothing = dict.fromkeys(("samples", "repeats", "seed", "threads"))
-    assert asked[1][1] == nothing | {"bounds": (100,), "reference": (), "burnin": 0}
+    assert asked[1][1] == nothing | {"bounds": None, "reference": (), "burnin": 0}
 
 
 def test_a_reference_is_compared_with(finished_run, capsys):
@@ -214,7 +214,23 @@ def test_what_sample_refuses(finished_run, capsys, tmp_path):
         capsys, ["sample", directory, "--out", "t.nex", "--log", str(Path.cwd() / "t.nex")]
     )
     assert MISSING in complaint(capsys, ["sample", str(tmp_path), "--out", "t.nex"])
+    assert "plain text" in complaint(capsys, ["sample", directory, "--out", "t.nex.gz"])
+    for name in ("draws.safetensors", "summary.json", "checkpoints/mine.nex"):
+        assert "Name another" in complaint(capsys, ["sample", directory, "--out", f"{directory}/{name}"])
     assert not list(Path().iterdir())
+
+
+def test_few_draws_are_sampled_as_they_are_and_bounds_of_more_are_refused(finished_run, tmp_path, capsys):
+    assert run(["sample", str(finished_run), "--count", "100", "--weighted", "--out", "w.nex"]) == 0
+    assert "they are worth" in capsys.readouterr().out
+    assert phloem.read_trees("w.nex").weights.sum() == pytest.approx(1)
+    assert run(["evaluate", str(finished_run), "--samples", "30", "--repeats", "1"]) == 0
+    text = capsys.readouterr().out
+    assert "bound of" not in text
+    assert "1 estimate from 30 trees" in text
+    assert "draw more" in text
+    assert "an estimate has 200 draws" in complaint(capsys, ["evaluate", str(finished_run), "--bounds", "201"])
+    assert "--bounds inf" in complaint(capsys, ["evaluate", str(finished_run), "--bounds", "inf"])
 
 
 def test_infer_leaves_a_report_and_files_that_everybody_reads(finished_runs, rscript_ape):
@@ -319,4 +335,4 @@ def test_what_report_refuses(finished_run, capsys, tmp_path):
     assert MISSING in complaint(capsys, ["report", str(tmp_path)])
     Path("taken").touch()
     assert "taken: cannot be written" in complaint(capsys, ["report", directory, "--out", "taken"])
-    assert not list(Path().glob("made/*"))
+    assert not Path("made").exists()

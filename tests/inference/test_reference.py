@@ -5,8 +5,10 @@ import pytest
 import torch
 
 from phloem.inference.reference import compare_with_reference
+from phloem.pipeline.tree_files import read_samples
+from phloem.trees.credible import credible_set_size
 from phloem.trees.generation import all_topologies
-from phloem.trees.sample import TreeSample
+from phloem.trees.sample import TreeSample, pool
 from phloem.trees.splits import split_frequencies
 from phloem.variational.collection import support_of
 from phloem.variational.sbn import SubsplitNetwork
@@ -102,6 +104,14 @@ def test_weighted_draws_are_compared_by_topologies_splits_and_credible_sets(refe
     assert found.weighted_splits.largest_difference == pytest.approx(largest)
     sizes = [int((np.cumsum(np.sort(w)[::-1]) < 0.95).sum()) + 1 for w in (reference.weights, posterior.weights)]
     assert found.credible_sets == tuple(sizes)
+
+
+def test_mrbayes_credible_set_of_ds1_has_42_topologies(real_data):
+    """As its authors count: ten replicates, each weighing the same, and the topology that crosses the line is in."""
+    reference = pool(read_samples([real_data / "mrbayes" / "DS1"]))
+    weights = np.sort(reference.distinct().normalized().weights)[::-1]
+    assert len(weights) == 2784
+    assert credible_set_size(weights, 0.95) == 42
 
 
 def test_equal_topologies_of_the_reference_count_together_and_those_without_weight_add_nothing(reference, posterior):

@@ -1,5 +1,6 @@
 """What a posterior gives to others: summary trees, traces, the report, the same each time."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,13 +10,13 @@ import pandas
 import pytest
 
 import phloem
-from phloem.config import EvaluationConfig
 from phloem.errors import BadArgument
 from phloem.inference.draws import Draws
-from phloem.pipeline.exports import TreeDisplay, hang, render, report_contents, summary_trees, write_exports
+from phloem.pipeline.exports import TreeDisplay, hang, make_exports, render, report_contents, summary_trees
 from phloem.pipeline.opening import Drawing, open_posterior
 from phloem.pipeline.posterior import Posterior
-from phloem.pipeline.run_directory import EXPORTS
+from phloem.pipeline.report import named_taxa
+from phloem.pipeline.run_directory import EXPORTS, RunDirectory
 from phloem.pipeline.sampling import sample_posterior
 from phloem.trees.consensus import extended_majority_rule, majority_rule, maximum_clade_credibility
 
@@ -70,7 +71,7 @@ def test_roots_are_where_they_are_asked_for(posterior):
 def test_exports_are_the_same_bytes_each_time_and_infer_makes_those_that_are_missing(posterior, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(posterior.directory, copy)
-    write_exports(posterior, tmp_path)
+    make_exports(posterior).write(tmp_path)
     for name in EXPORTS:
         assert (tmp_path / name).read_bytes() == (copy / name).read_bytes()
     (copy / "consensus.nex").unlink()
@@ -82,7 +83,9 @@ def test_exports_are_the_same_bytes_each_time_and_infer_makes_those_that_are_mis
 
 def test_the_report_shows_the_majority_rule_tree_that_is_asked_for(posterior, tmp_path):
     display = TreeDisplay(threshold=0.99, outgroup=["Lemur_catta"])
-    returned = write_exports(posterior, tmp_path, display)
+    exports = make_exports(posterior, display)
+    exports.write(tmp_path)
+    returned = exports.trees["majority_rule"]
     trees = summary_trees(posterior, display)
     expected = trees["majority_rule"]
     assert len(expected.tree.parent) < len(trees["extended_majority_rule"].tree.parent)
@@ -118,7 +121,7 @@ def test_the_report_has_what_the_posterior_has(posterior, tmp_path):
 
 
 def test_the_report_of_an_unfinished_run_says_how_far_it_is(unfinished_run):
-    drawing = Drawing(EvaluationConfig(samples=50, repeats=2))
+    drawing = Drawing(50, 2)
     posterior = open_posterior(unfinished_run, drawing=drawing)
     contents = report_contents(posterior, posterior.consensus())
     assert (contents.steps_done, contents.steps, contents.is_finished) == (1000, 4000, False)
@@ -169,3 +172,23 @@ def test_each_summary_tree_is_the_one_of_its_name():
     assert list(found) == list(expected)
     for name, tree in expected.items():
         np.testing.assert_array_equal(found[name].tree.parent, tree.parent)
+
+
+def test_what_was_exported_of_an_unfinished_run_goes_with_the_first_summary(finished_run, tmp_path):
+    """However the end of a run is cut short, an old report is never taken for its own."""
+    copy = tmp_path / "copy"
+    shutil.copytree(finished_run, copy)
+    directory = RunDirectory(copy)
+    assert directory.has_exports()
+    directory.write_summary(json.loads((copy / "summary.json").read_text()))
+    assert not any((copy / name).exists() for name in EXPORTS)
+    phloem.infer(None, out=copy, resume=True, progress=False)
+    assert directory.has_exports()
+
+
+def test_a_taxon_with_commas_can_be_an_outgroup():
+    assert named_taxa("a, b", ["a", "b", "c"]) == ["a", "b"]
+    assert named_taxa("a, b", ["a, b", "b", "c"]) == ["a, b"]
+    assert named_taxa("", ["a"]) == []
+    with pytest.raises(BadArgument, match="names no taxon"):
+        named_taxa(",", ["a"])

@@ -8,9 +8,10 @@ import pytest
 
 import phloem
 from phloem.config import EvaluationConfig
-from phloem.errors import FileProblem
+from phloem.errors import FileProblem, TaxonMismatch
 from phloem.inference import checkpoints
 from phloem.pipeline import model_building, opening
+from phloem.pipeline.exports import make_exports
 from phloem.pipeline.opening import Drawing, open_posterior, taxa_of
 
 
@@ -23,13 +24,13 @@ def test_a_finished_run_is_what_its_files_say(finished_run):
 
 def test_the_runs_own_drawing_gives_its_own_summary(finished_run, finished_runs):
     for path in (finished_run, finished_runs):
-        own = Drawing(EvaluationConfig(samples=200, repeats=5))
+        own = Drawing(samples=200)
         assert open_posterior(path, drawing=own).summary == phloem.load_posterior(path).summary
 
 
 def test_other_draws_give_other_numbers_of_the_same_model(finished_run):
     told = []
-    drawing = Drawing(EvaluationConfig(samples=300, repeats=4), seed=9)
+    drawing = Drawing(300, 4, seed=9)
     other = open_posterior(finished_run, drawing=drawing, progress=told.append)
     own = open_posterior(finished_run)
     assert other.summary["evaluation"] == {"repeats": 4, "samples": 300}
@@ -92,8 +93,8 @@ def test_an_unfinished_run_gets_a_first_look_only(unfinished_run, monkeypatch):
 
 
 def test_every_seed_is_one_and_none_is_the_runs_own(finished_run):
-    few = EvaluationConfig(samples=20, repeats=2)
-    zero, one, own = (open_posterior(finished_run, drawing=Drawing(few, seed)).elbo for seed in (0, 1, None))
+    few = (20, 2)
+    zero, one, own = (open_posterior(finished_run, drawing=Drawing(*few, seed)).elbo for seed in (0, 1, None))
     assert zero != one == own
 
 
@@ -106,7 +107,7 @@ def test_threads_are_those_that_are_asked_for(finished_run, monkeypatch):
 
     monkeypatch.setattr(opening, "build_target", build_target)
     for threads in (None, 2):
-        open_posterior(finished_run, drawing=Drawing(EvaluationConfig(samples=5, repeats=1)), threads=threads)
+        open_posterior(finished_run, drawing=Drawing(5, 1), threads=threads)
     assert asked == [None, 2]
 
 
@@ -147,3 +148,53 @@ def test_damaged_checkpoints_are_told_of(unfinished_run, tmp_path):
         file.write_bytes(b"nothing")
     with pytest.raises(FileProblem, match=r"step-000001000\.safetensors: "):
         open_posterior(tmp_path / "run")
+
+
+def test_a_finished_run_whose_last_checkpoint_is_lost_is_not_drawn_from_as_if_it_were_whole(finished_run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(finished_run, copy)
+    newest = max((copy / "checkpoints").iterdir())
+    shutil.copy(newest, tmp_path / "kept")
+    early = checkpoints.read_checkpoint(newest)
+    early.training["counters"][0] = 5
+    checkpoints.write_checkpoint(early, newest)
+    assert open_posterior(copy).is_finished, "its files are whole"
+    with pytest.raises(FileProblem, match=r"the last checkpoint is lost\. Make it again"):
+        open_posterior(copy, drawing=Drawing(seed=3))
+
+
+def test_runs_that_were_lost_added_or_taken_from_elsewhere_are_noticed(finished_runs, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(finished_runs, copy)
+    shutil.copytree(copy / "run-2", copy / "run-3")
+    with pytest.raises(FileProblem, match="has 3 runs where its summary has 2"):
+        open_posterior(copy)
+    shutil.rmtree(copy / "run-3")
+    shutil.rmtree(copy / "run-2")
+    with pytest.raises(FileProblem, match="has 1 runs where its summary has 2"):
+        open_posterior(copy)
+    other = phloem.read_alignment("primates")
+    renamed = phloem.Alignment(tuple(f"t{taxon}" for taxon in range(6)), other.states[:6])
+    quick = {"training": {"steps": 3}, "evaluation": {"repeats": 1, "samples": 20}, "branches": "split"}
+    phloem.infer(
+        renamed,
+        phloem.parse_newick(["(t0,t1,(t2,(t3,(t4,t5))));"]),
+        runs=1,
+        progress=False,
+        out=copy / "run-2",
+        **quick,
+    )
+    with pytest.raises(FileProblem, match="run-2: is a run on other taxa"):
+        open_posterior(copy)
+    (copy / "summary.json").unlink()
+    with pytest.raises(TaxonMismatch, match="other taxa"):
+        open_posterior(copy)
+
+
+@pytest.mark.parametrize("name", ["clades.csv", "topologies.csv", "draws.safetensors", "history.csv"])
+def test_random_bytes_in_a_file_of_the_run_are_told_of(name, finished_run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(finished_run, copy)
+    (copy / name).write_bytes(bytes(range(256)) * 3 + b'\0\r\n"')
+    with pytest.raises(FileProblem, match=name):
+        make_exports(open_posterior(copy))

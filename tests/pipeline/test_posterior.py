@@ -102,7 +102,11 @@ def test_a_temporary_directory_is_there_as_long_as_anything_needs_it(tmp_path, m
 def test_a_run_with_missing_files_is_a_line(posterior, tmp_path, missing):
     shutil.copytree(posterior.directory, tmp_path / "copy")
     (tmp_path / "copy" / missing).unlink()
-    problem = "the run is not finished. Go on with it" if missing == "summary.json" else f"{missing}: no such file"
+    problem = (
+        "the run is not finished. Go on with it"
+        if missing == "summary.json"
+        else f"{missing}: is missing. Make it again"
+    )
     with pytest.raises(FileProblem, match=problem):
         phloem.load_posterior(tmp_path / "copy")
 

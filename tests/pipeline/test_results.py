@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import phloem
-from phloem.config import EvaluationConfig
 from phloem.inference.diagnostics import effective_sample_size, pareto_shape, smooth
 from phloem.inference.draws import Draws
 from phloem.pipeline import results
@@ -36,7 +35,7 @@ def test_a_training_that_took_all_its_steps_did_not_stop_early(posterior, unfini
     assert posterior.summary["steps"] == 4000
     assert posterior.summary["finished"] is True
     assert posterior.summary["stopped_early"] is False
-    begun = open_posterior(unfinished_run, drawing=Drawing(EvaluationConfig(samples=30, repeats=2))).summary
+    begun = open_posterior(unfinished_run, drawing=Drawing(30, 2)).summary
     assert (begun["steps"], begun["finished"], begun["stopped_early"]) == (1000, False, False)
     assert begun["evaluation"] == {"repeats": 2, "samples": 30}
 

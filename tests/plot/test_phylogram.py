@@ -87,6 +87,17 @@ def test_names_fit_at_any_number_of_taxa(leaf_count, name):
         assert 4.4 <= next(iter(names.values())).get_size() <= 7
 
 
+def test_names_that_leave_no_room_for_the_tree_are_smaller():
+    summary = large(10, "{}" + 300 * "x")
+    figure = tree(summary)
+    with styled():
+        figure.draw_without_rendering()
+        boxes = [text.get_window_extent() for text in names_of(figure, summary.taxa).values()]
+    assert max(box.x1 for box in boxes) <= figure.bbox.x1
+    assert max(box.width for box in boxes) <= 0.61 * figure.bbox.width
+    assert names_of(figure, summary.taxa)[summary.taxa[0]].get_size() < 5
+
+
 def test_the_figure_grows_with_the_taxa_and_not_with_the_width():
     heights = [tree(large(count)).get_figheight() for count in (10, 100, 500)]
     assert heights == sorted(heights)

@@ -23,15 +23,17 @@ phloem evaluate run --reference mrbayes.run1.t --reference mrbayes.run2.t --burn
 def evaluate(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help=RUN_HELP)],
     samples: Annotated[
-        int | None, typer.Option(min=1, help="Draw anew: trees an estimate.", show_default="1000, or the run's own")
+        int | None, typer.Option(min=1, help="Draw anew: trees an estimate.", show_default="the run's own")
     ] = None,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="Draw anew: estimates.", show_default="100, or the run's own")
+        int | None, typer.Option(min=1, help="Draw anew: estimates.", show_default="the run's own")
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Draw anew, from this seed.", show_default="the run's own")
     ] = None,
-    bounds: Annotated[str, typer.Option(metavar="K,…", help="Multi-sample bounds of so many draws each.")] = "100",
+    bounds: Annotated[
+        str | None, typer.Option(metavar="K,…", help="Multi-sample bounds of so many draws each.", show_default="100")
+    ] = None,
     reference: Annotated[
         list[str] | None,
         typer.Option(
@@ -48,10 +50,11 @@ def evaluate(
 ) -> None:
     """Evaluate a run: bounds, the marginal likelihood by importance sampling, and how far both can be trusted.
 
-    The draws are those that the run ended with, or new ones if --samples, --repeats or --seed is given. A run that is
-    not finished is evaluated as its last checkpoint has it.
+    The draws are those that the run ended with, or new ones if --samples, --repeats or --seed is given.
+
+    A run that is not finished is evaluated as its last checkpoint has it.
     """
-    counts = parse_counts("--bounds", bounds)
+    counts = None if bounds is None else parse_counts("--bounds", bounds)
 
     from phloem.display.bar import progress_bar
     from phloem.pipeline.evaluate import evaluate_run

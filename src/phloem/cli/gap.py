@@ -35,7 +35,7 @@ def gap(
         float, typer.Option(help="Look at the most probable topologies that hold this share of the reference.")
     ] = 0.95,
     burnin: Annotated[str, typer.Option(help=BURNIN_HELP)] = "0",
-    samples: Annotated[int, typer.Option(min=4, help="Sets of branch lengths that each bound is the mean of.")] = 5000,
+    samples: Annotated[int, typer.Option(min=20, help="Sets of branch lengths that each bound is the mean of.")] = 5000,
     tolerance: Annotated[
         float, typer.Option(help="How much the best bound of a tree may be missed, in nats, by estimate.")
     ] = 0.005,

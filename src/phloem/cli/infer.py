@@ -114,7 +114,7 @@ def default_directory(alignment: str) -> Path:
 def how_to_go_on(stop: "Interrupted", alignment: str | None) -> str:
     """What was saved, and the command that goes on from it."""
     if not stop.begun:
-        return f"stopped; the run in {stop.directory} is as it was. Give the same command again."
+        return f"stopped; {stop.directory} is as it was. Give the same command again."
     named = "" if alignment is None else f"{shlex.quote(alignment)} "
     saved = "no step was done yet" if not stop.step else f"saved at step {stop.step:,}"
     return f"stopped, {saved}. Go on with: phloem infer {named}--out {shlex.quote(str(stop.directory))} --resume"
@@ -123,12 +123,13 @@ def how_to_go_on(stop: "Interrupted", alignment: str | None) -> str:
 def print_posterior(posterior: "Posterior") -> None:
     """The result for people, where the files are, and what to do next."""
     directory = posterior.directory
+    trees = min(1000, posterior.summary["draws"]["count"])
     print("\n".join(posterior.describe(terminal_width())))
     print(f"""
 files in {directory}:
   report.html                   all of this to look at, in a browser
   consensus.nex                 consensus trees, supports and lengths: FigTree
-  posterior.nex, posterior.log  1,000 posterior trees, and their trace: Tracer
+  posterior.nex, posterior.log  {trees:,} posterior trees, and their trace: Tracer
   topologies.csv, clades.csv    topologies and clades with their probabilities
   summary.json, history.csv     these numbers, and how training went
   config.toml                   every setting, for --config

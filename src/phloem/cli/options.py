@@ -29,6 +29,6 @@ def parse_numbers(option: str, text: str) -> tuple[float, ...]:
 def parse_counts(option: str, text: str) -> tuple[int, ...]:
     """Whole numbers from 1 on, with commas between them."""
     numbers = parse_numbers(option, text)
-    if not all(number >= 1 and number == int(number) for number in numbers):
+    if not all(1 <= number < 2**53 and number == int(number) for number in numbers):
         raise BadArgument(f"{option} {text}: give whole numbers from 1 on, separated by commas.")
     return tuple(map(int, numbers))

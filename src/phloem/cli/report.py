@@ -46,9 +46,8 @@ def report(
     from phloem.display.bar import progress_bar
     from phloem.pipeline.report import write_report
 
-    names = [name.strip() for name in outgroup.split(",") if name.strip()]
     with progress_bar("drawing") as show:
         lines = write_report(
-            directory, out, threshold=threshold, outgroup=names, midpoint=midpoint, figures=figures, progress=show
+            directory, out, threshold=threshold, outgroup=outgroup, midpoint=midpoint, figures=figures, progress=show
         )
     print("\n".join(lines))

@@ -21,9 +21,12 @@ phloem sample run --weighted --count 10000 --out weighted.nex --lengths lengths.
 def sample(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help=RUN_HELP)],
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="Trees: NEXUS for .nex, .nexus and .t, else Newick.")
+        Path,
+        typer.Option("--out", "-o", metavar="FILE", help="Trees: NEXUS for .nex, .nexus, .t and .trees, else Newick."),
     ],
-    count: Annotated[int, typer.Option(min=1, help="How many trees.")] = 1000,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="How many trees.", show_default="1000, or all draws if fewer")
+    ] = None,
     weighted: Annotated[
         bool,
         typer.Option("--weighted", help="Each draw once, with its weight (NEXUS only), instead of by its weight."),

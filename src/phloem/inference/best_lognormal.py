@@ -56,8 +56,8 @@ def optimize_lognormals(
     start: (trees, 2n-3, 2), as a branch model gives them. All trees are moved together. Those whose bound can still
     grow by more than `tolerance` nats, by estimate, go on with twice the noise, and count as not converged at the end.
     """
-    if not tolerance > 0:
-        raise BadArgument(f"best lognormals: a tolerance of {tolerance:g}. It must be above 0.")
+    if not 0 < tolerance <= 1:
+        raise BadArgument(f"best lognormals: a tolerance of {tolerance:g}. It must be above 0, and 1 nat at most.")
     trees, branches = len(topologies), topologies.branch_count
     best = Lognormals.of(start)
     if best.location.shape != (trees, branches):

@@ -43,7 +43,7 @@ def pareto_shape(log_weights: FloatArray) -> float | None:
     Below 0.5 the weights have a variance; up to about 0.7 sums of them are still reliable at practical sample sizes;
     from 1 on they would not even have a mean. Weights that are all alike have 0.
     """
-    if log_weights.min() == log_weights.max():
+    if len(log_weights) > FEWEST_IN_TAIL and log_weights.min() == log_weights.max():
         return 0.0
     tail = fit_tail(log_weights)
     return None if tail is None else tail.shape

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phloem.errors import BadArgument
+from phloem.errors import BadArgument, TaxonMismatch
 from phloem.inference.diagnostics import smooth
 from phloem.inference.particles import Particles
 from phloem.kernels.arrays import FloatArray, IntArray
@@ -67,6 +67,10 @@ def join(parts: Sequence[Draws]) -> Draws:
     """
     collector = DrawCollector(most_nodes=None)
     for part in parts:
+        if part.taxa != parts[0].taxa:
+            raise TaxonMismatch(
+                "draws: the runs are on other taxa, or have them in another order. Use runs of one kind."
+            )
         collector.extend(part)
     return collector.draws(parts[0].taxa)
 

@@ -47,6 +47,10 @@ def read_draws(path: Path) -> Draws:
             raise ValueError("a draw has no topology")
         if draws.branch_lengths.shape[1:] != (topologies.branch_count,):
             raise ValueError("lengths do not fit the trees")
+        if not (np.isfinite(draws.branch_lengths).all() and (draws.branch_lengths >= 0).all()):
+            raise ValueError("a length is not one")
+        if np.isnan(draws.log_weights).any():
+            raise ValueError("a weight is no number")
     except Exception:  # damaged bytes fail in a dozen ways
         raise FileProblem(f"{path}: is damaged, or no file of draws. Make it again with --resume.") from None
     return draws

@@ -44,7 +44,11 @@ def judge(
     runs = [] if agreement is None else [_likelihoods(agreement), *_splits(agreement)]
     training = [] if finished else [_unfinished(steps_done, steps)]
     findings = (*weights, *runs, *training)
-    return Trust(_worst(findings), findings, _advice(_worst(weights), _worst(runs), finished, agreement is None))
+    if len(log_weights) < ENOUGH_DRAWS[0] and finished:
+        advice = "So few draws tell little: draw more (phloem evaluate --samples 1000 --repeats 100)."
+    else:
+        advice = _advice(_worst(weights), _worst(runs), finished, agreement is None)
+    return Trust(_worst(findings), findings, advice)
 
 
 def _effective_draws(log_weights: FloatArray) -> Finding:

@@ -22,7 +22,7 @@ def combine_runs(directory: RunDirectory, config: InferConfig) -> None:
     runs = [load_posterior(child.path) for child in directory.children()]
     draws = join([run.draws for run in runs])
     write_tables(directory, draws.weighted())
-    directory.write_json("summary.json", summarize_runs(runs, draws, config))
+    directory.write_summary(summarize_runs(runs, draws, config))
 
 
 def summarize_runs(runs: Sequence[Posterior], draws: Draws, config: InferConfig) -> dict[str, Any]:

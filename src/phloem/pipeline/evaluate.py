@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from phloem.config import EvaluationConfig
 from phloem.errors import BadArgument
 from phloem.inference.evaluation import Estimated, multi_sample_bound
 from phloem.inference.reference import ReferenceComparison, compare_with_reference
@@ -20,6 +19,8 @@ from phloem.report.text import (
     describe_trust,
 )
 from phloem.trees.sample import TreeSample, pool
+
+USUAL_BOUND = 100
 
 
 class RunEvaluation(NamedTuple):
@@ -60,7 +61,7 @@ def evaluate_run(
     samples: int | None = None,
     repeats: int | None = None,
     seed: int | None = None,
-    bounds: Sequence[int] = (100,),
+    bounds: Sequence[int] | None = None,
     reference: Sequence[str | Path] = (),
     burnin: int | float = 0,
     threads: int | None = None,
@@ -68,13 +69,13 @@ def evaluate_run(
 ) -> RunEvaluation:
     """Evaluate a run by the draws that it has, or by new ones where their number or a seed is given.
 
-    reference: tree files of another program, each counting the same; burnin: to drop from the start of each.
+    bounds: numbers of draws of multi-sample bounds; without any that of 100, where an estimate has so many. reference:
+    tree files of another program, each counting the same; burnin: to drop from the start of each.
     """
     drawing = None
     if samples is not None or repeats is not None or seed is not None:
-        usual = EvaluationConfig()
-        drawing = Drawing(EvaluationConfig(samples=samples or usual.samples, repeats=repeats or usual.repeats), seed)
-    if any(count < 1 for count in bounds):
+        drawing = Drawing(samples, repeats, seed)
+    if any(count < 1 for count in bounds or ()):
         raise BadArgument("--bounds: give numbers of draws from 1 on, such as 10,100.")
     # What is wrong with the reference is known before anything is drawn.
     sample = pool(read_samples(reference, taxa=taxa_of(directory), burnin=burnin)) if reference else None
@@ -82,9 +83,20 @@ def evaluate_run(
     best = posterior.best_run
     return RunEvaluation(
         posterior=posterior,
-        bounds={count: multi_sample_bound(_rows(best), count) for count in bounds},
+        bounds=_bounds(_rows(best), bounds),
         reference=_compare(posterior, sample) if sample else None,
     )
+
+
+def _bounds(rows: FloatArray, counts: Sequence[int] | None) -> dict[int, Estimated]:
+    samples = rows.shape[1]
+    if counts is None:
+        counts = [USUAL_BOUND] if samples >= USUAL_BOUND else []
+    if too_many := [count for count in counts if count > samples]:
+        raise BadArgument(
+            f"--bounds {too_many[0]}: an estimate has {samples:,} draws. Ask for no more, or set --samples."
+        )
+    return {count: multi_sample_bound(rows, count) for count in counts}
 
 
 def _rows(run: Posterior) -> FloatArray:

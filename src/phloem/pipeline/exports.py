@@ -25,7 +25,6 @@ from phloem.trees.splits import split_frequencies
 from phloem.trees.summary_tree import SummaryTree, summary_tree
 from phloem.trees.writing import write_nexus
 
-SHARED_TREES = 1000  # in posterior.nex
 CLOUD_TREES = 200
 
 
@@ -61,15 +60,25 @@ def hang(tree: SummaryTree, display: TreeDisplay) -> SummaryTree:
     return root_at_midpoint(tree) if display.midpoint else tree
 
 
-def write_exports(posterior: Posterior, folder: Path, display: TreeDisplay = AS_IT_IS) -> SummaryTree:
-    """Write posterior.nex, posterior.log, consensus.nex and report.html; returns the majority-rule tree."""
+class Exports(NamedTuple):
+    """All that is to be written, made beforehand: what is wrong with it is known while nothing is written yet."""
+
+    trees: dict[str, SummaryTree]
+    sample: PosteriorSample
+    report: str
+
+    def write(self, folder: Path) -> None:
+        """Write posterior.nex, posterior.log, consensus.nex and report.html."""
+        write_nexus(self.sample.trees, folder / "posterior.nex")
+        write_trace(self.sample, folder / "posterior.log")
+        write_annotated_nexus(self.trees, folder / "consensus.nex")
+        write_text(folder / "report.html", self.report)
+
+
+def make_exports(posterior: Posterior, display: TreeDisplay = AS_IT_IS) -> Exports:
+    """Everything for other programs and for people."""
     trees = summary_trees(posterior, display)
-    sample = sample_posterior(posterior, min(SHARED_TREES, len(posterior.draws)))
-    write_nexus(sample.trees, folder / "posterior.nex")
-    write_trace(sample, folder / "posterior.log")
-    write_annotated_nexus(trees, folder / "consensus.nex")
-    write_text(folder / "report.html", render(posterior, trees["majority_rule"]))
-    return trees["majority_rule"]
+    return Exports(trees, sample_posterior(posterior), render(posterior, trees["majority_rule"]))
 
 
 def render(posterior: Posterior, consensus: SummaryTree) -> str:

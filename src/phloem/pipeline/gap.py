@@ -17,6 +17,7 @@ from phloem.kernels.arrays import FloatArray, LongArray
 from phloem.pipeline.model_building import build_target, single_threaded_products
 from phloem.pipeline.opening import open_posterior, taxa_of
 from phloem.pipeline.posterior import Posterior
+from phloem.pipeline.run_directory import RunDirectory
 from phloem.pipeline.tree_files import list_tree_files, read_samples, refuse_overwriting
 from phloem.random_streams import RandomStream
 from phloem.trees.credible import credible_set_size
@@ -135,10 +136,13 @@ def measure_gaps(
     Each reference file counts the same; the burn-in is dropped from the start of each. Of several runs the best is
     looked at. out: a CSV file to write; plot: a figure.
     """
-    for path in (out, plot):
-        if path is not None:
-            refuse_overwriting(path, list_tree_files(references))
-            check_can_write(path)
+    wanted = [path for path in (out, plot) if path is not None]
+    if len({path.resolve() for path in wanted}) < len(wanted):
+        raise BadArgument("--out and --plot: name different files.")
+    for path in wanted:
+        refuse_overwriting(path, list_tree_files(references))
+        RunDirectory(Path(directory)).refuse_overwriting(path)
+        check_can_write(path)
     if plot is not None:
         from phloem.plot.saving import check_format  # here so that a table need not wait for matplotlib
 

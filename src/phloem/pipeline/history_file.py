@@ -43,12 +43,12 @@ class HistoryFile:
 
 def read_history(path: Path) -> list[Report]:
     """The rows of a history file."""
-    rows = list(csv.reader(io.StringIO(read_bytes(path).decode(errors="replace"))))
-    if not rows or tuple(rows[0]) != Report._fields:
-        raise FileProblem(f"{path}: is no history of this version of phloem.")
     try:
+        rows = list(csv.reader(io.StringIO(read_bytes(path).decode(errors="replace"))))
+        if not rows or tuple(rows[0]) != Report._fields:
+            raise FileProblem(f"{path}: is no history of this version of phloem.")
         return list(map(Report.from_row, rows[1:]))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, csv.Error):
         raise FileProblem(f"{path}: is damaged. Make it again with --resume.") from None
 
 

@@ -21,9 +21,9 @@ from phloem.kernels.jit import has_compiled
 from phloem.pipeline.combination import combine_runs
 from phloem.pipeline.completion import Progress, RunOptions, complete_run
 from phloem.pipeline.events import check_tensorboard
-from phloem.pipeline.exports import write_exports
+from phloem.pipeline.exports import make_exports
 from phloem.pipeline.model_building import build_model, build_target
-from phloem.pipeline.posterior import Posterior, TemporaryHome, is_finished, load_from
+from phloem.pipeline.posterior import Posterior, TemporaryHome, can_be_loaded, is_finished, load_from
 from phloem.pipeline.provenance import write_provenance
 from phloem.pipeline.run_directory import CONFIG, RunDirectory, claimed
 from phloem.pipeline.saved_runs import SavedRuns, alignment_of, find_saved, run_configs
@@ -55,7 +55,7 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, directory: Path, step: int | None, *, begun: bool) -> None:
         saved = f"and saved at step {step:,}" if step else "before the first step"
-        how = f"Go on with phloem.infer(…, out={str(directory)!r}, resume=True)." if begun else "Nothing was replaced."
+        how = f"Go on with phloem.infer(…, out={str(directory)!r}, resume=True)." if begun else "Nothing has changed."
         super().__init__(f"stopped {saved}. {how}")
         self.directory = directory
         self.step = step
@@ -86,19 +86,20 @@ def run_inference(request: Request, options: RunOptions, progress: Progress) -> 
             runs = _begin(directory, request, plan)
             if request.resume:
                 progress(Notice(_where_from(plan), urgent=False))
-            finished = all(map(is_finished, runs)) and (directory.path / "summary.json").exists()
+            finished = all(map(is_finished, runs)) and can_be_loaded(directory)
             if plan.config.runs > 1:
                 complete_runs(runs, options, progress)
-                combine_runs(directory, plan.config)
+                if not finished:
+                    combine_runs(directory, plan.config)
             elif not finished:
                 complete_run(directory, plan.checkpoints[0], options, progress)
             posterior = load_from(directory.path, request.home)
             if not finished or not directory.has_exports():
-                write_exports(posterior, directory.path)
+                make_exports(posterior).write(directory.path)
             return posterior
     except KeyboardInterrupt:
-        step = _saved_step(RunDirectory(request.directory))
-        raise Interrupted(request.directory, step, begun=begun) from None
+        directory = RunDirectory(request.directory)
+        raise Interrupted(directory.path, _saved_step(directory), begun=begun and directory.holds_run()) from None
 
 
 def _plan(directory: RunDirectory, request: Request, options: RunOptions, progress: Progress) -> Plan:

@@ -25,10 +25,17 @@ Progress = Callable[[float], None]
 
 
 class Drawing(NamedTuple):
-    """How draws are to be made: other ones than a run's own."""
+    """How draws are to be made anew. What is None is as the run itself has it."""
 
-    evaluation: EvaluationConfig
-    seed: int | None = None  # None: each run's own
+    samples: int | None = None
+    repeats: int | None = None
+    seed: int | None = None
+
+    def of(self, config: InferConfig) -> tuple[EvaluationConfig, int]:
+        """How many draws of a run are to be made, and from which seed."""
+        usual = config.evaluation
+        evaluation = EvaluationConfig(samples=self.samples or usual.samples, repeats=self.repeats or usual.repeats)
+        return evaluation, config.seed if self.seed is None else self.seed
 
 
 def open_posterior(
@@ -55,6 +62,8 @@ def open_posterior(
         if finished and drawing is None:
             runs.append(load_posterior(run.path))
         else:
+            if finished and checkpoint.step != load_posterior(run.path).summary["steps"]:
+                raise FileProblem(f"{run.path}: the last checkpoint is lost. Make it again: phloem infer --resume.")
             show = _part(progress, number, len(found))
             runs.append(_draw_from(run, checkpoint, drawing, finished=finished, threads=threads, progress=show))
     return _as_one(directory, runs) if children else runs[0]
@@ -91,10 +100,8 @@ def _draw_from(
     target = build_target(checkpoint.patterns, config, threads)
     training = restore_training(checkpoint, target)
     if drawing is None:
-        repeats = min(FIRST_LOOK, config.evaluation.repeats)
-        drawing = Drawing(EvaluationConfig(samples=config.evaluation.samples, repeats=repeats))
-    seed = config.seed if drawing.seed is None else drawing.seed
-    evaluated = drawing.evaluation
+        drawing = Drawing(repeats=min(FIRST_LOOK, config.evaluation.repeats))
+    evaluated, seed = drawing.of(config)
     collector = DrawCollector()
     with single_threaded_products():
         evaluation = evaluate(

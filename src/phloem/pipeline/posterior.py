@@ -146,8 +146,8 @@ class Posterior:
             raise cannot_write(path, problem) from None
         return load_posterior(path)
 
-    def sample(self, count: int = 1000, *, seed: int = 1, weighted: bool = False) -> TreeSample:
-        """Posterior trees with branch lengths, all alike or each with its weight."""
+    def sample(self, count: int | None = None, *, seed: int = 1, weighted: bool = False) -> TreeSample:
+        """Posterior trees with branch lengths, all alike or each with its weight; 1,000 if there are so many draws."""
         from phloem.pipeline.sampling import sample_posterior  # which knows posteriors itself
 
         return sample_posterior(self, count, seed=seed, weighted=weighted).trees
@@ -201,10 +201,16 @@ class Posterior:
 
 def is_finished(run: RunDirectory) -> bool:
     """Whether all results are there and can be read. Others are made again from the last checkpoint."""
+    return run.has_results() and can_be_loaded(run)
+
+
+def can_be_loaded(run: RunDirectory) -> bool:
+    """Whether there is a posterior to be read."""
     try:
-        return run.has_results() and bool(load_posterior(run.path))
+        load_posterior(run.path)
     except PhloemError:
         return False
+    return True
 
 
 class TemporaryHome:
@@ -231,6 +237,9 @@ def load_from(directory: Path, home: TemporaryHome | None) -> Posterior:
         raise FileProblem(f"{directory}: holds no run of phloem's. Check the path.")
     if not (run.path / "summary.json").exists():
         raise FileProblem(f"{directory}: the run is not finished. Go on with it: --resume.")
+    for name in (CONFIG, "topologies.csv", "clades.csv"):
+        if not (run.path / name).exists():
+            raise FileProblem(f"{run.path / name}: is missing. Make it again: phloem infer --resume.")
     path = run.path / "summary.json"
     try:
         summary: dict[str, Any] = json.loads(read_bytes(path))
@@ -241,12 +250,22 @@ def load_from(directory: Path, home: TemporaryHome | None) -> Posterior:
     except (ValueError, KeyError, TypeError):
         raise FileProblem(f"{path}: is damaged, or no summary of this version. Make it again with --resume.") from None
     config_path = run.path / CONFIG
+    children = run.children()
+    if len(children) != summary.get("runs", 0):
+        raise FileProblem(
+            f"{directory}: has {len(children)} runs where its summary has {summary.get('runs', 0)}. Put them back, "
+            "or make them again: phloem infer --resume."
+        )
+    runs = tuple(load_from(child.path, home) for child in children)
+    for other in runs:
+        if other.taxa != taxa:
+            raise FileProblem(f"{other.directory}: is a run on other taxa than {directory}. Take it out of there.")
     return Posterior(
         directory=run.path,
         config=read_config(read_bytes(config_path).decode(errors="replace"), str(config_path)),
         summary=summary,
         topologies=read_topologies(run.path / "topologies.csv", taxa),
         clades=read_clades(run.path / "clades.csv", taxa),
-        runs=tuple(load_from(child.path, home) for child in run.children()),
+        runs=runs,
         home=home,
     )

@@ -43,7 +43,7 @@ def write_results(run: RunDirectory, results: Results) -> None:
     HistoryFile(run.path / "history.csv").rewrite(results.history.reports)
     write_draws(results.draws, run.path / DRAWS)
     write_tables(run, results.draws.weighted())
-    run.write_json("summary.json", summarize(results))
+    run.write_summary(summarize(results))
 
 
 def write_tables(run: RunDirectory, trees: GroupedTrees) -> None:

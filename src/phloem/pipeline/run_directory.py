@@ -35,6 +35,7 @@ RESULTS = (
     DRAWS,
 )
 EXPORTS = ("posterior.nex", "posterior.log", "consensus.nex", "report.html")  # made of the results, for other programs
+OWN_RESULTS = re.compile("|".join(map(re.escape, (CONFIG, *RESULTS))))
 OWN_FILES = re.compile("|".join(map(re.escape, (CONFIG, *RESULTS, *EXPORTS))))
 
 
@@ -102,6 +103,24 @@ class RunDirectory:
     def has_exports(self) -> bool:
         """Whether the files for other programs are there."""
         return all((self.path / name).exists() for name in EXPORTS)
+
+    def write_summary(self, summary: dict[str, Any]) -> None:
+        """Write the summary of new results. What was exported from others goes first, so that it never seems theirs."""
+        try:
+            for name in EXPORTS:
+                (self.path / name).unlink(missing_ok=True)
+        except OSError as problem:
+            raise cannot_write(self.path, problem) from None
+        self.write_json("summary.json", summary)
+
+    def refuse_overwriting(self, path: Path) -> None:
+        """Raise if a file to be written is one that the run needs."""
+        target = path.resolve()
+        homes = [self.path.resolve(), *(child.path.resolve() for child in self.children())]
+        if target.parent in homes and OWN_RESULTS.fullmatch(target.name):
+            raise BadArgument(f"{path}: is a file of the run itself. Name another one.")
+        if any(home / CHECKPOINTS == target.parent for home in homes):
+            raise BadArgument(f"{path}: is where the run keeps its checkpoints. Name another file.")
 
     def write(self, name: str, content: str) -> None:
         """Write a text file, whole or not at all."""

@@ -13,6 +13,7 @@ from phloem.files import check_can_write, write_text
 from phloem.pipeline.exports import write_trace
 from phloem.pipeline.opening import open_posterior
 from phloem.pipeline.posterior import Posterior
+from phloem.pipeline.run_directory import RunDirectory
 from phloem.pipeline.sampling import PosteriorSample, sample_posterior
 from phloem.pipeline.tables import stars
 from phloem.trees.branch_lengths import topology_lengths
@@ -37,7 +38,7 @@ def write_sample(
     directory: Path,
     files: SampleFiles,
     *,
-    count: int,
+    count: int | None,
     weighted: bool,
     seed: int,
     progress: Callable[[float], None] = lambda _: None,
@@ -49,7 +50,12 @@ def write_sample(
     wanted = [path for path in files if path is not None]
     if len({path.resolve() for path in wanted}) < len(wanted):
         raise BadArgument("--out, --log and --lengths: name different files.")
+    if files.trees.suffix.lower() == ".gz":
+        raise BadArgument(
+            f"{files.trees}: trees are written as plain text. Leave out .gz, and compress the file later."
+        )
     for path in wanted:
+        RunDirectory(directory).refuse_overwriting(path)
         check_can_write(path)
     posterior = open_posterior(directory, progress=progress)
     sample = sample_posterior(posterior, count, seed=seed, weighted=weighted)
@@ -90,8 +96,10 @@ def _report(posterior: Posterior, sample: PosteriorSample, files: SampleFiles) -
     if not posterior.is_finished:
         yield f"not finished: these are of step {posterior.summary['steps']:,}"
     how = "with weights" if sample.is_weighted else "all alike"
-    yield f"{count:,} posterior trees, {how}: {files.trees}"
-    if not sample.is_weighted and count > sample.effective_size:
+    yield f"{count:,} posterior tree{'s' if count > 1 else ''}, {how}: {files.trees}"
+    if sample.is_weighted:
+        yield f"with their weights they are worth {sample.effective_size:,.0f} independent trees"
+    elif count > sample.effective_size:
         yield f"the draws are worth {sample.effective_size:,.0f} independent trees: some of these repeat"
     if files.trace is not None:
         yield f"their trace: {files.trace}"

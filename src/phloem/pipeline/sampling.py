@@ -13,6 +13,8 @@ from phloem.random_streams import RandomStream
 from phloem.target.prior import TreePrior
 from phloem.trees.sample import TreeSample
 
+USUAL_COUNT = 1000
+
 
 class PosteriorSample(NamedTuple):
     """Trees with branch lengths and, for each, what a trace shows of it."""
@@ -23,15 +25,20 @@ class PosteriorSample(NamedTuple):
     log_q: FloatArray  # (trees,)  log Q(τ, q)
     topology: LongArray  # (trees,)  its rank, 1 for the most probable one of the run
     is_weighted: bool
-    effective_size: float  # of all draws that these are from
+    effective_size: float  # of the draws that these are from or, with weights, that these are
 
 
-def sample_posterior(posterior: Posterior, count: int, *, seed: int = 1, weighted: bool = False) -> PosteriorSample:
+def sample_posterior(
+    posterior: Posterior, count: int | None = None, *, seed: int = 1, weighted: bool = False
+) -> PosteriorSample:
     """Trees from the draws of a run: as often as their weights say and all alike, or each once with its weight.
 
-    More trees than the draws are effectively worth repeat some of them.
+    count: how many; without it 1,000, or all draws where there are fewer. More trees than the draws are effectively
+    worth repeat some of them.
     """
     draws = posterior.draws
+    if count is None:
+        count = min(USUAL_COUNT, len(draws))
     if count < 1:
         raise BadArgument(f"--count {count}: ask for at least one tree.")
     if count > len(draws):
@@ -42,7 +49,7 @@ def sample_posterior(posterior: Posterior, count: int, *, seed: int = 1, weighte
     all_weights = posterior.trees.weights
     if weighted:
         chosen = random.permutation(len(draws))[:count]
-        weights = all_weights[chosen]
+        weights = all_weights[chosen] / all_weights[chosen].sum()
     else:
         chosen = random.permutation(resample(all_weights, count, float(random.random())))
         weights = np.full(count, 1 / count)
@@ -57,7 +64,7 @@ def sample_posterior(posterior: Posterior, count: int, *, seed: int = 1, weighte
         log_q=(draws.log_q_topology + draws.log_q_branches)[chosen],
         topology=_ranks(posterior.trees.topology_weights())[draws.group[chosen]],
         is_weighted=weighted,
-        effective_size=1 / float(all_weights @ all_weights),
+        effective_size=1 / float(weights @ weights if weighted else all_weights @ all_weights),
     )
 
 

@@ -82,7 +82,10 @@ def _format(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _read(path: Path, columns: tuple[str, ...]) -> list[list[str]]:
-    header, *rows = [*csv.reader(io.StringIO(read_bytes(path).decode(errors="replace")))] or [[""]]
+    try:
+        header, *rows = [*csv.reader(io.StringIO(read_bytes(path).decode(errors="replace")))] or [[""]]
+    except csv.Error:
+        raise _damaged(path) from None
     if tuple(header) != columns or any(len(row) != len(columns) for row in rows):
         raise _damaged(path)
     return rows

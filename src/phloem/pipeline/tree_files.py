@@ -61,4 +61,4 @@ def refuse_overwriting(out: Path, sources: Sequence[str | Path]) -> None:
         except OSError:  # one of them does not exist, or cannot be looked at
             same = False
         if same:
-            raise BadArgument(f"{out}: is an input as well. Name another file for --out.")
+            raise BadArgument(f"{out}: is an input as well. Name another file.")

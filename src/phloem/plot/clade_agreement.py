@@ -5,10 +5,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from phloem.errors import BadArgument
-from phloem.kernels.arrays import BoolArray, FloatArray
 from phloem.plot.clade_names import clade_name
 from phloem.plot.lettering import write, write_below
 from phloem.plot.style import BLUE, FAINT, MUTED, ONE_COLUMN, SMALL_SIZE, VERMILION, axes_for, figure_of, styled
+from phloem.trees.comparison import split_table
 from phloem.trees.sample import check_same_taxa
 from phloem.trees.splits import SplitFrequencies
 
@@ -33,8 +33,8 @@ def clades(
     if labelled < 0:
         raise BadArgument(f"clade plot: {labelled} labels. Give 0 or more.")
     check_same_taxa(other.taxa, one.taxa, "clade plot")
-    members, frequencies = _both(one, other)
-    x, y = frequencies
+    members, frequencies = split_table([one, _with_taxa(other, one.taxa)])
+    x, y = frequencies.T
     difference = np.abs(x - y)
     worst = [int(split) for split in np.argsort(-difference, kind="stable")[:labelled]]
     worst = [split for split in worst if difference[split] >= LEAST_LABELLED]
@@ -56,14 +56,8 @@ def clades(
     return figure_of(ax)
 
 
-def _both(one: SplitFrequencies, other: SplitFrequencies) -> tuple[BoolArray, FloatArray]:
-    """The splits of both, (splits, n) in the first one's taxa, and their frequencies, (2, splits)."""
-    place = {name: taxon for taxon, name in enumerate(other.taxa)}
-    members = other.members[:, [place[name] for name in one.taxa]]
-    members = members ^ members[:, :1]  # the side without what is taxon 0 now
-    rows: dict[bytes, list[float]] = {}
-    for number, (sides, sample) in enumerate(((one.members, one), (members, other))):
-        for side, frequency in zip(sides, sample.frequencies.tolist(), strict=True):
-            rows.setdefault(side.tobytes(), [0.0, 0.0])[number] = frequency
-    sides = np.frombuffer(b"".join(rows), np.bool_).reshape(-1, len(one.taxa))
-    return sides, np.array(list(rows.values())).reshape(-1, 2).T
+def _with_taxa(splits: SplitFrequencies, taxa: tuple[str, ...]) -> SplitFrequencies:
+    """The same splits with the taxa in another order."""
+    place = {name: taxon for taxon, name in enumerate(splits.taxa)}
+    members = splits.members[:, [place[name] for name in taxa]]
+    return SplitFrequencies(taxa, members ^ members[:, :1], splits.frequencies)  # the side without what is taxon 0 now

@@ -1,5 +1,6 @@
 """Figures as files: the format is that of the suffix, and equal figures are equal bytes."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,8 +30,11 @@ def save(figure: Figure, path: str | Path, *, dpi: float = 300) -> None:
     suffix = check_format(path)
     if not 0 < dpi < 10_000:
         raise BadArgument(f"figure: {dpi:g} dots an inch. Give a number above 0 and below 10,000.")
-    with styled(), _laid_out(figure), atomic_write(path) as stream:
-        figure.savefig(stream, format=suffix[1:], dpi=dpi, metadata=METADATA[suffix])
+    with warnings.catch_warnings(), styled():
+        # Names in scripts that no font of this machine has are drawn as boxes; nobody can do more about it.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        with _laid_out(figure), atomic_write(path) as stream:
+            figure.savefig(stream, format=suffix[1:], dpi=dpi, metadata=METADATA[suffix])
 
 
 def check_format(path: Path) -> str:

@@ -12,10 +12,10 @@ from typing import Any
 
 import matplotlib
 import matplotlib.style
-from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
+from matplotlib.rcsetup import cycler
 
 from phloem.errors import BadArgument
 

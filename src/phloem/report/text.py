@@ -51,7 +51,8 @@ def describe_estimates(summary: Mapping[str, Any], width: int) -> Iterator[str]:
     ):
         yield f"{title:<24}{describe_estimate(Estimated(**summary[name]))}"
     how = summary["evaluation"]
-    estimates = f"(means and standard deviations of {how['repeats']:,} estimates from {how['samples']:,} trees each)"
+    estimates, trees = _counted(how["repeats"], "estimate", "estimates"), _counted(how["samples"], "tree", "trees")
+    estimates = f"(means and standard deviations of {estimates} from {trees} each)"
     yield from textwrap.wrap(estimates, width)
 
 
@@ -62,12 +63,16 @@ def describe_estimate(estimate: Estimated) -> str:
 
 def describe_counts(summary: Mapping[str, Any], width: int) -> list[str]:
     """How many topologies were drawn, and how many are probable."""
-    return [*textwrap.wrap(f"{summary['distinct_topologies']:,} topologies were drawn; {_credible(summary)}", width)]
+    return [
+        *textwrap.wrap(
+            f"{_counted(summary['distinct_topologies'], 'topology', 'topologies')} drawn; {_credible(summary)}", width
+        )
+    ]
 
 
 def describe_reference(found: ReferenceComparison) -> Iterator[str]:
     """Distances to a reference, a line each."""
-    yield f"against the reference ({found.topologies:,} topologies)"
+    yield f"against the reference ({_counted(found.topologies, 'topology', 'topologies')})"
     yield f"  its probability outside the support       {found.outside_support:.6f}"
     divergence = "infinite" if found.divergence is None else f"{found.divergence:.4f}"
     yield f"  KL divergence from it to Q(τ)             {divergence}"
@@ -99,8 +104,14 @@ def supports_of(topology: TopologyBatch, clades: SplitFrequencies) -> FloatArray
     return np.array([known.get(members.tobytes(), 0.0) for members in nontrivial_splits(topology)[0]])
 
 
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
 def _credible(summary: Mapping[str, Any]) -> str:
-    sets = ", ".join(f"{100 * found['share']:g} %: {found['topologies']:,}" for found in summary["credible_sets"])
+    sets = ", ".join(
+        f"{100 * found['share']:g}\N{NO-BREAK SPACE}%: {found['topologies']:,}" for found in summary["credible_sets"]
+    )
     return f"topologies in the credible sets: {sets}"
 
 

@@ -1,11 +1,10 @@
-"""Where the parts of a drawn tree stand: a row a leaf, the root at the left."""
+"""Where the parts of the report's trees stand: a row a leaf, the root at the left."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from phloem.kernels.arrays import FloatArray
+from phloem.trees import layout
 from phloem.trees.tree import Tree
 
 
@@ -19,29 +18,11 @@ class TreeLayout(NamedTuple):
 
 
 def lay_out(tree: Tree, lengths: FloatArray) -> TreeLayout:
-    """Small clades stand above large ones, so that the drawing falls to the right. O(nodes log nodes)."""
-    parent: list[int] = tree.parent.tolist()
-    children = children_of(parent)
-    nodes, root = len(parent), len(parent) - 1
-    size = [1] * tree.leaf_count + [0] * (nodes - tree.leaf_count)
-    least = list(range(tree.leaf_count)) + [tree.leaf_count] * (nodes - tree.leaf_count)
-    height = [0] * nodes
-    for node in range(root):  # children are numbered below parents
-        above = parent[node]
-        size[above] += size[node]
-        least[above] = min(least[above], least[node])
-        height[above] = max(height[above], height[node] + 1)
-    leaves = _leaves_in_order(children, lambda node: (size[node], least[node]))
-    row = np.zeros(nodes)
-    row[list(leaves)] = np.arange(len(leaves))
-    for node in range(tree.leaf_count, nodes):
-        below = [row[child] for child in children[node]]
-        row[node] = (min(below) + max(below)) / 2
-    known = np.where(np.isfinite(lengths), lengths, 0.0)
-    distance = np.zeros(nodes)
-    for node in range(root - 1, -1, -1):
-        distance[node] = distance[parent[node]] + known[node]
-    return TreeLayout(leaves, row, distance, 1 - np.array(height) / max(1, height[root]))
+    """Both drawings of a tree. Small clades stand above large ones, so that they fall to the right."""
+    order = layout.ladder_order(tree.parent, tree.leaf_count)
+    to_scale = layout.lay_out(tree.parent, tree.leaf_count, lengths, order)
+    by_level = layout.lay_out(tree.parent, tree.leaf_count, None, order)
+    return TreeLayout(tuple(order.tolist()), to_scale.y, to_scale.x, by_level.x)
 
 
 def children_of(parent: Sequence[int]) -> list[list[int]]:
@@ -51,15 +32,3 @@ def children_of(parent: Sequence[int]) -> list[list[int]]:
         if above >= 0:
             children[above].append(node)
     return children
-
-
-def _leaves_in_order(children: list[list[int]], key: Callable[[int], tuple[int, int]]) -> tuple[int, ...]:
-    leaves = []
-    pending = [len(children) - 1]
-    while pending:
-        node = pending.pop()
-        if children[node]:
-            pending += sorted(children[node], key=key, reverse=True)
-        else:
-            leaves.append(node)
-    return tuple(leaves)
