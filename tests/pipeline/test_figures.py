@@ -7,7 +7,6 @@ import pytest
 
 import phloem
 from phloem import plot
-from phloem.config import EvaluationConfig
 from phloem.pipeline import report
 from phloem.pipeline.figures import write_figures
 from phloem.pipeline.opening import Drawing, open_posterior
@@ -51,7 +50,7 @@ def test_figures_are_of_the_posterior_and_of_the_tree_that_is_given(drawn, finis
 
 
 def test_a_single_run_of_few_draws_has_no_clades_to_compare_and_a_small_cloud(drawn, unfinished_run, tmp_path):
-    posterior = open_posterior(unfinished_run, drawing=Drawing(EvaluationConfig(samples=30, repeats=2)))
+    posterior = open_posterior(unfinished_run, drawing=Drawing(30, 2))
     write_figures(posterior, posterior.consensus(), tmp_path, "png")
     assert "clades" not in drawn
     assert len(drawn["cloud"].parts[0]) == 60
@@ -65,7 +64,7 @@ def test_the_tree_of_the_figures_is_that_of_the_report(finished_run, tmp_path, m
         return []
 
     monkeypatch.setattr(report, "write_figures", remember)
-    write_report(finished_run, tmp_path, threshold=0.99, outgroup=["Lemur_catta"], figures="pdf")
+    write_report(finished_run, tmp_path, threshold=0.99, outgroup="Lemur_catta", figures="pdf")
     expected = phloem.load_posterior(finished_run).consensus(0.99, outgroup=["Lemur_catta"])
     np.testing.assert_array_equal(given[0].tree.parent, expected.tree.parent)
     assert given[0].is_rooted
