@@ -74,6 +74,11 @@ def test_of_several_runs_those_that_have_begun_are_looked_at(finished_runs, unfi
     assert told[-1] == 1.0
     assert told[0] > 0.5, "the first run has its draws"
     np.testing.assert_array_equal(again.draws.log_weights, whole.draws.log_weights)
+    shutil.rmtree(copy / "run-2")
+    shutil.copytree(unfinished_run, copy / "run-2")
+    behind = open_posterior(copy)
+    assert behind.summary["steps"] == 1000, "as far as all have come"
+    assert behind.trust.findings[-1].value == "step 1,000 of 4,000"
     shutil.rmtree(copy / "run-2" / "checkpoints")
     alone = open_posterior(copy)
     assert alone.summary["runs"] == 1

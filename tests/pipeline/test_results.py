@@ -83,3 +83,12 @@ def test_credible_sets_are_of_the_most_probable_topologies_wherever_they_were_dr
     draws = Draws(parsed.taxa, parsed.topologies, group, np.ones((100, 7), np.float32), *np.zeros((3, 100)))
     found = results.describe_draws(draws, posterior.trust)["credible_sets"]
     assert [one["topologies"] for one in found] == [1, 2, 2, 3]
+
+
+def test_ten_topologies_are_in_the_summary_at_most(posterior):
+    topologies = phloem.all_topologies(5)
+    group = np.repeat(np.arange(15, dtype=np.int32), 2)
+    draws = Draws(tuple("abcde"), topologies, group, np.ones((30, 7), np.float32), *np.zeros((3, 30)))
+    found = results.describe_draws(draws, posterior.trust)
+    assert found["distinct_topologies"] == 15
+    assert len(found["best_topologies"]) == 10

@@ -79,6 +79,8 @@ def test_weighted_trees_are_different_draws_with_their_weights(posterior):
         assert own[members.tobytes()] == pytest.approx(share, abs=1e-9)
     few = sample_posterior(posterior, 50, weighted=True, seed=2)
     assert len(np.unique(few.trees.branch_lengths[:, 0])) == 50
+    others = sample_posterior(posterior, 50, weighted=True, seed=3)
+    assert (few.trees.branch_lengths != others.trees.branch_lengths).any(), "some of all, not the first"
 
 
 def test_ranks_are_those_of_the_table_of_topologies(posterior):

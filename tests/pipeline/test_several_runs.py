@@ -177,6 +177,9 @@ def test_runs_are_compared_by_the_two_that_differ_most(tmp_path):
 def test_runs_that_agree_and_runs_that_do_not(tmp_path):
     agreeing = combined(tmp_path / "a", (-10.0, [0.7, 0.3, 0.0]), (-10.1, [0.69, 0.31, 0.0]))
     assert agreeing.summary["agreement"]["largest_split_difference"] == pytest.approx(0.01)
+    assert agreeing.summary["agreement"]["largest_split_deviation"] == pytest.approx(0.01 / math.sqrt(2))
+    assert agreeing.summary["agreement"]["average_split_deviation"] == pytest.approx(0.02 / 3 / math.sqrt(2))
+    assert agreeing.summary["draws"]["count"] == 200
     of_runs = [finding for finding in agreeing.trust.findings if "run" in finding.name or "split" in finding.name]
     assert [finding.level for finding in of_runs] == ["good", "good", "good"]
     assert "Marginal likelihoods of the runs: 0.10 ± 0.00 apart, good" in str(agreeing)

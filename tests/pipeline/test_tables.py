@@ -4,8 +4,10 @@ import csv
 import io
 
 import numpy as np
+import pytest
 
 import phloem
+from phloem.errors import FileProblem
 from phloem.pipeline import tables
 from phloem.pipeline.tables import format_clades, format_topologies, read_clades, read_topologies
 
@@ -59,3 +61,13 @@ def test_every_clade_has_its_own_lengths():
         for name in ("deviation", "median", "lower", "upper"):
             assert float(row[name]) == getattr(splits, name)[place]
         assert float(row["mean_length"]) == splits.mean[place]
+
+
+def test_rows_that_are_no_trees_or_no_numbers_are_refused_in_a_line(tmp_path):
+    path = tmp_path / "topologies.csv"
+    whole = format_topologies(sample(0.5, 0.25, 0.25))
+    for old, new in (("(a,b,(c,(d,e)));", "(a,b,(c,(d,x)));"), ("((c,e),d)", "((c,e)"), ("1,0.5,", "1,half,")):
+        assert old in whole
+        path.write_text(whole.replace(old, new))
+        with pytest.raises(FileProblem, match=r"topologies\.csv: is damaged"):
+            read_topologies(path, tuple("abcde"))

@@ -98,7 +98,7 @@ def test_a_credible_set_is_the_smallest_that_holds_the_share(count, share, seed,
         ([0.5, 0.3, 0.15, 0.05], 0.95, 3),  # on the line is enough
         ([0.5, 0.3, 0.14, 0.06], 0.95, 4),
         ([0.97, 0.03], 0.95, 1),
-        ([0.7, 0.1, 0.1, 0.1], 0.8, 2),  # sums of tenths are not exact
+        ([0.6, 0.3, 0.05, 0.05], 0.9, 2),  # sums of such numbers are not exact
         ([0.1] * 10, 0.3, 3),
         ([0.1] * 10, 0.31, 4),
         ([50.0, 30.0, 15.0, 5.0], 0.95, 3),  # of whatever the total is
