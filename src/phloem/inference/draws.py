@@ -65,7 +65,7 @@ def join(parts: Sequence[Draws]) -> Draws:
     Whichever run a draw is from, its weight p/Q estimates p(Y) without bias. So all draws with their weights are a
     sample of the posterior in which a run counts as its marginal likelihood says: one that lost a mode counts little.
     """
-    collector = DrawCollector(most_nodes=None)
+    collector = DrawCollector()
     for part in parts:
         if part.taxa != parts[0].taxa:
             raise TaxonMismatch(
@@ -78,7 +78,7 @@ def join(parts: Sequence[Draws]) -> Draws:
 class DrawCollector:
     """Keeps draws as they are made, up to a number of nodes in all; later ones are not looked at."""
 
-    def __init__(self, most_nodes: int | None = MOST_NODES) -> None:
+    def __init__(self, most_nodes: int = MOST_NODES) -> None:
         self._numbers: dict[bytes, int] = {}
         self._parents: list[IntArray] = []
         self._columns: list[tuple[NDArray[Any], ...]] = []
@@ -91,16 +91,14 @@ class DrawCollector:
 
     def add(self, particles: Particles) -> None:
         """Keep particles, or as many of them as there is room for."""
-        count = len(particles.topologies)
-        if self._nodes_left is not None:
-            count = min(count, self._nodes_left // particles.topologies.node_count)
-            self._nodes_left -= count * particles.topologies.node_count
+        count = min(len(particles.topologies), self._nodes_left // particles.topologies.node_count)
+        self._nodes_left -= count * particles.topologies.node_count
         lengths, *logarithms = (part.detach().numpy()[:count] for part in particles[1:])
         group = self._number(particles.topologies.parent[:count])
         self._columns.append((group, lengths.astype(np.float32), *logarithms))
 
     def extend(self, draws: Draws) -> None:
-        """Keep draws that were collected before."""
+        """Keep draws that were collected before, all of them."""
         group = self._number(draws.topologies.parent)[draws.group]
         self._columns.append((group, draws.branch_lengths, draws.log_joint, draws.log_q_topology, draws.log_q_branches))
 
