@@ -90,7 +90,7 @@ def test_the_report_shows_the_majority_rule_tree_that_is_asked_for(posterior, tm
     expected = trees["majority_rule"]
     assert len(expected.tree.parent) < len(trees["extended_majority_rule"].tree.parent)
     np.testing.assert_array_equal(returned.tree.parent, expected.tree.parent)
-    assert (tmp_path / "report.html").read_text() == render(posterior, expected)
+    assert (tmp_path / "report.html").read_text() == render(posterior, expected, 0.99)
 
 
 def test_a_finished_run_keeps_the_report_that_it_has(posterior, tmp_path):
@@ -102,7 +102,7 @@ def test_a_finished_run_keeps_the_report_that_it_has(posterior, tmp_path):
 
 
 def test_the_report_has_what_the_posterior_has(posterior, tmp_path):
-    contents = report_contents(posterior, posterior.consensus())
+    contents = report_contents(posterior, posterior.consensus(), 0.5)
     assert contents.title == "primates"
     assert contents.runs == 2
     assert len(contents.histories) == 2
@@ -123,7 +123,7 @@ def test_the_report_has_what_the_posterior_has(posterior, tmp_path):
 def test_the_report_of_an_unfinished_run_says_how_far_it_is(unfinished_run):
     drawing = Drawing(50, 2)
     posterior = open_posterior(unfinished_run, drawing=drawing)
-    contents = report_contents(posterior, posterior.consensus())
+    contents = report_contents(posterior, posterior.consensus(), 0.5)
     assert (contents.steps_done, contents.steps, contents.is_finished) == (1000, 4000, False)
     assert (contents.samples, contents.repeats, contents.runs) == (50, 2, 1)
     assert [report.step for report in contents.histories[0]][-1] == 1000

@@ -245,3 +245,10 @@ def test_500_taxa_stay_below_5_megabytes():
     raw = render_report(made_up_contents(taxa, trees, cloud=trees.select(np.arange(200, dtype=np.int32))))
     assert len(raw.encode()) < 5_000_000
     assert all(name in raw for name in taxa)
+
+
+@pytest.mark.parametrize(("threshold", "words"), [(0.5, "above 50 %"), (0.75, "above 75 %"), (1.0, "of 100 %")])
+def test_the_consensus_says_which_clades_it_has(threshold, words):
+    page = render_report(made_up_contents(6, threshold=threshold))
+    text = " ".join(page.replace("\N{NO-BREAK SPACE}", " ").split())
+    assert f"every clade with a probability {words}" in text

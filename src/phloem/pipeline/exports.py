@@ -78,12 +78,13 @@ class Exports(NamedTuple):
 def make_exports(posterior: Posterior, display: TreeDisplay = AS_IT_IS) -> Exports:
     """Everything for other programs and for people."""
     trees = summary_trees(posterior, display)
-    return Exports(trees, sample_posterior(posterior), render(posterior, trees["majority_rule"]))
+    report = render(posterior, trees["majority_rule"], display.threshold)
+    return Exports(trees, sample_posterior(posterior), report)
 
 
-def render(posterior: Posterior, consensus: SummaryTree) -> str:
-    """The report as HTML."""
-    return render_report(report_contents(posterior, consensus))
+def render(posterior: Posterior, consensus: SummaryTree, threshold: float) -> str:
+    """The report as HTML, with a consensus of the clades that are more probable than the threshold."""
+    return render_report(report_contents(posterior, consensus, threshold))
 
 
 def write_trace(sample: PosteriorSample, path: Path) -> None:
@@ -108,7 +109,7 @@ def histories_of(posterior: Posterior) -> list[list[Report]]:
     return [read_history(run.directory / "history.csv") for run in posterior.runs or (posterior,)]
 
 
-def report_contents(posterior: Posterior, consensus: SummaryTree) -> ReportContents:
+def report_contents(posterior: Posterior, consensus: SummaryTree, threshold: float) -> ReportContents:
     """All that the report shows."""
     summary, config = posterior.summary, posterior.config
     return ReportContents(
@@ -126,6 +127,7 @@ def report_contents(posterior: Posterior, consensus: SummaryTree) -> ReportConte
         particles=config.training.particles,
         trust=posterior.trust,
         consensus=consensus,
+        threshold=threshold,
         topologies=posterior.trees.topology_sample(),
         credible=[CredibleSet(**found) for found in summary["credible_sets"]],
         splits=posterior.branch_lengths,

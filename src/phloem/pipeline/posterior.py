@@ -173,7 +173,8 @@ class Posterior:
         """Write the report, one HTML file."""
         from phloem.pipeline.exports import render
 
-        write_text(Path(path), render(self, self.consensus(threshold, outgroup=outgroup, midpoint=midpoint)))
+        consensus = self.consensus(threshold, outgroup=outgroup, midpoint=midpoint)
+        write_text(Path(path), render(self, consensus, threshold))
 
     def describe(self, width: int = 80) -> list[str]:
         """Lines for a terminal: the evidence, the best topologies, clade supports on a tree."""

@@ -39,6 +39,7 @@ class ReportContents:
     particles: int  # K of the multi-sample bound
     trust: Trust
     consensus: SummaryTree  # majority rule
+    threshold: float  # that its clades are more probable than
     topologies: TreeSample  # distinct, most probable first
     credible: Sequence[CredibleSet]
     splits: SplitLengths  # every branch that was seen
