@@ -9,7 +9,7 @@ import safetensors.numpy
 import torch
 
 from inference.test_training import example
-from phloem.errors import BadArgument, FileProblem
+from phloem.errors import BadArgument, FileProblem, TaxonMismatch
 from phloem.inference.diagnostics import smooth
 from phloem.inference.draws import DrawCollector, Draws, join, shares
 from phloem.inference.draws_file import TYPES, read_draws, write_draws
@@ -157,6 +157,26 @@ def test_columns_of_other_lengths_are_refused(draws):
     nothing = {name: getattr(draws, name)[:0] for name in TYPES if name != "parent"}
     with pytest.raises(BadArgument, match="nothing was drawn"):
         replace(draws, **nothing)
+
+
+def test_numbers_that_no_draw_has_are_damage(draws, tmp_path):
+    path = tmp_path / "draws"
+    for name, value in (
+        ("branch_lengths", -1),
+        ("branch_lengths", np.nan),
+        ("branch_lengths", np.inf),
+        ("log_joint", np.nan),
+    ):
+        column = getattr(draws, name).copy()
+        column.flat[7] = value
+        write_draws(replace(draws, **{name: column}), path)
+        with pytest.raises(FileProblem, match="is damaged"):
+            read_draws(path)
+
+
+def test_runs_on_other_taxa_are_not_joined(draws):
+    with pytest.raises(TaxonMismatch, match="other taxa"):
+        join([draws, replace(draws, taxa=draws.taxa[::-1])])
 
 
 def test_nothing_drawn_and_nothing_possible_are_errors(draws):

@@ -111,6 +111,13 @@ def test_what_cannot_be_is_one_line(runs, reference, tmp_path):
         measure_gaps(tmp_path, [reference])
     with pytest.raises(BadArgument, match="is an input as well"):
         measure_gaps(runs / "split", [reference], out=reference)
+    with pytest.raises(BadArgument, match="name different files"):
+        measure_gaps(runs / "split", [reference], out=tmp_path / "a.svg", plot=tmp_path / "x" / ".." / "a.svg")
+    with pytest.raises(BadArgument, match="is a file of the run itself"):
+        measure_gaps(runs / "split", [reference], out=runs / "split" / "summary.json")
+    for tolerance in (0, -1, 1.5, float("inf"), float("nan")):
+        with pytest.raises(BadArgument, match="tolerance"):
+            measure_gaps(runs / "split", [reference], samples=20, tolerance=tolerance)
     with pytest.raises(BadArgument, match="figures are written as"):
         measure_gaps(runs / "split", [reference], plot=tmp_path / "gaps.gif")
     with pytest.raises(BadArgument, match="credible share"):

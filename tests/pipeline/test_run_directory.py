@@ -179,3 +179,22 @@ def test_files_of_other_programs_that_have_the_same_names_are_no_run_and_stay(tm
     assert names(run.path) == {"checkpoints", "tensorboard"}
     assert names(run.checkpoints.path) == {"resnet.pt"}
     assert names(tmp_path) == {"checkpoints", "config.toml", "provenance.json", "run-1", "run"}
+
+
+def test_files_that_a_run_or_one_of_several_needs_are_not_written_over(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.write("config.toml", HEADING)
+    child = run.child(1)
+    child.make()
+    child.write("config.toml", HEADING)
+    for path in (
+        "summary.json",
+        "run-1/draws.safetensors",
+        "run-1/../config.toml",
+        "checkpoints/x",
+        "run-1/checkpoints/x",
+    ):
+        with pytest.raises(BadArgument, match="Name another"):
+            run.refuse_overwriting(tmp_path / path)
+    for path in ("posterior.nex", "mine.nex", "elsewhere/summary.json", "run-2/draws.safetensors"):
+        run.refuse_overwriting(tmp_path / path)

@@ -111,3 +111,16 @@ def test_no_more_trees_than_draws(posterior):
         sample_posterior(posterior, 2001)
     with pytest.raises(BadArgument, match="at least one"):
         sample_posterior(posterior, 0)
+
+
+def test_the_effective_size_is_that_of_all_draws_or_of_the_weights_that_are_given(posterior):
+    everything = 1 / (posterior.trees.weights**2).sum()
+    assert sample_posterior(posterior, 20).effective_size == pytest.approx(everything)
+    few = sample_posterior(posterior, 20, weighted=True)
+    assert few.effective_size == pytest.approx(1 / (few.trees.weights**2).sum())
+    assert few.effective_size <= 20
+
+
+def test_without_a_number_there_are_as_many_as_there_can_be_up_to_a_thousand(posterior):
+    assert len(sample_posterior(posterior).trees) == 1000
+    assert len(sample_posterior(posterior.runs[0], weighted=True).trees) == 1000
