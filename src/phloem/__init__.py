@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from phloem.trees.generation import random_topologies as random_topologies
     from phloem.trees.grouped import GroupedTrees as GroupedTrees
     from phloem.trees.intervals import shortest_interval as shortest_interval
+    from phloem.trees.intervals import weighted_median as weighted_median
     from phloem.trees.reading import parse_newick as parse_newick
     from phloem.trees.reading import read_any_trees as read_any_trees
     from phloem.trees.reading import read_trees as read_trees
@@ -146,7 +147,7 @@ _MODULES = {
     "phloem.trees.distance": ("robinson_foulds",),
     "phloem.trees.generation": ("all_topologies", "nni_neighbors", "random_topologies"),
     "phloem.trees.grouped": ("GroupedTrees",),
-    "phloem.trees.intervals": ("shortest_interval",),
+    "phloem.trees.intervals": ("shortest_interval", "weighted_median"),
     "phloem.trees.reading": ("parse_newick", "read_any_trees", "read_trees"),
     "phloem.trees.rooting": ("root_at_midpoint", "root_at_outgroup"),
     "phloem.trees.sample": ("TreeSample", "pool"),

@@ -1,5 +1,6 @@
 """The report as a page: what it says, and that nothing in it can escape."""
 
+import base64
 import json
 import re
 from dataclasses import replace
@@ -12,7 +13,7 @@ import pytest
 from phloem.inference.evaluation import Estimated, Evaluation
 from phloem.inference.trust import Trust
 from phloem.random_streams import RandomStream
-from phloem.report.embedded import embedded_json, packed, unpacked
+from phloem.report.embedded import embedded_json, packed
 from phloem.report.html import render_report
 from phloem.trees.generation import random_topologies
 from phloem.trees.grouped import GroupedTrees
@@ -69,6 +70,11 @@ class Reader(HTMLParser):
         scripts = [attributes for tag, attributes in self.elements if tag == "script"]
         place = next(number for number, one in enumerate(scripts) if one.get("id") == name)
         return json.loads(self.words["script"][place])
+
+
+def unpacked(text: str) -> np.ndarray:
+    """The numbers that were packed."""
+    return np.frombuffer(base64.b64decode(text), "<u2").astype(np.int64)
 
 
 @pytest.fixture(scope="module")

@@ -75,7 +75,7 @@ def infer(
     *,
     settings: Settings,
 ) -> None:
-    """Infer the posterior over trees and branch lengths: bootstrap trees for the support, training, evaluation.
+    """Infer the posterior over trees and branch lengths: bootstrap trees, training, evaluation, a report.
 
     Everything is in one directory. Ctrl-C stops a run and keeps it; --resume goes on as if nothing had happened.
 
@@ -123,7 +123,9 @@ def how_to_go_on(stop: "Interrupted", alignment: str | None) -> str:
 def print_posterior(posterior: "Posterior") -> None:
     """The result for people, where the files are, and what to do next."""
     directory = posterior.directory
-    trees = min(1000, posterior.summary["draws"]["count"])
+    from phloem.pipeline.sampling import USUAL_COUNT
+
+    trees = min(USUAL_COUNT, posterior.summary["draws"]["count"])
     print("\n".join(posterior.describe(terminal_width())))
     print(f"""
 files in {directory}:

@@ -1,4 +1,4 @@
-"""Alignment → posterior: support, training, evaluation; one run or several, begun or gone on with."""
+"""Alignment → posterior: support, training, evaluation, report; one run or several, begun or gone on with."""
 
 from collections.abc import Callable
 from contextlib import suppress

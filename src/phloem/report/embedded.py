@@ -18,8 +18,3 @@ def embedded_json(value: Any) -> str:
 def packed(numbers: AnyArray) -> str:
     """Numbers from 0 to 65535, two bytes each, low byte first, in base 64."""
     return base64.b64encode(np.ascontiguousarray(numbers, "<u2").tobytes()).decode()
-
-
-def unpacked(text: str) -> AnyArray:
-    """The numbers that were packed."""
-    return np.frombuffer(base64.b64decode(text), "<u2").astype(np.int64)
