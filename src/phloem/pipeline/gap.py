@@ -11,7 +11,7 @@ import numpy as np
 
 from phloem.data.patterns import compress
 from phloem.errors import BadArgument
-from phloem.files import atomic_write, check_can_write
+from phloem.files import check_can_write, write_text
 from phloem.inference.gap import AmortizationGaps, amortization_gaps
 from phloem.kernels.arrays import FloatArray, LongArray
 from phloem.pipeline.model_building import build_target, single_threaded_products
@@ -170,8 +170,7 @@ def measure_gaps(
     drawn = network.log_prob(trees.topologies[known]).detach().exp().numpy()
     table = GapTable(posterior, trees, known, gaps, drawn, samples)
     if out is not None:
-        with atomic_write(out) as stream:
-            stream.write(table.as_csv().encode())
+        write_text(out, table.as_csv())
     if plot is not None:
         from phloem.plot.gaps import gaps as draw_gaps
         from phloem.plot.saving import save

@@ -52,7 +52,7 @@ class Posterior:
     clades: SplitFrequencies  # every split that was seen, with its probability
     runs: "tuple[Posterior, ...]"
     home: "TemporaryHome | None" = None  # of the directory, if it goes when this does
-    kept: Draws | None = None  # of a run that is not finished and has no file of them
+    kept: Draws | None = None  # that are in no file: of a run that is not finished, or made anew
 
     @property
     def taxa(self) -> tuple[str, ...]:
