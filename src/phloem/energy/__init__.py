@@ -1,0 +1,1 @@
+"""Tree probabilities by energy-based models, trained by noise contrastive estimation."""
