@@ -99,8 +99,8 @@ def test_every_part_comes_back_exactly(written):
     found = read_checkpoint(written)
     assert (found.source, found.config) == ("dna.fasta", to_toml(InferConfig(seed=5)))
     assert found.history.reports[0][2:] == history.reports[0][2:]
-    assert found.history.bounds == history.bounds
-    assert len(history.bounds) == 3
+    assert found.history.recent == history.recent
+    assert len(history.recent) == 3
     patterns = training.target.likelihood.patterns
     assert found.patterns.taxa == patterns.taxa
     for name in ("states", "counts", "pattern_of_site"):

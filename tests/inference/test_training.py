@@ -231,7 +231,7 @@ def test_a_request_to_stop_waits_for_the_end_of_a_step(monkeypatch):
     monkeypatch.setattr(training, "gradients", interrupted)
     with pytest.raises(KeyboardInterrupt), stoppable():
         train(training, EvaluationConfig(reports=1), history=history)
-    assert training.steps_done == len(history.bounds) == 3
+    assert training.steps_done == len(history.recent) == 3
 
 
 class Interrupting(list[Report]):
@@ -247,7 +247,7 @@ def test_a_request_to_stop_cannot_come_between_a_report_and_the_end_of_its_bound
     with pytest.raises(KeyboardInterrupt), stoppable():
         train(training, EvaluationConfig(reports=50), history=history)
     assert [report.step for report in history.reports] == [2]
-    assert history.bounds == []
+    assert history.recent == []
 
 
 def test_absurd_lengths_are_finite_and_their_trees_weigh_nothing():

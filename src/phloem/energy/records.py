@@ -11,7 +11,7 @@ class DensityReport(NamedTuple):
     """A line of a density's history."""
 
     step: int
-    seconds: float  # of training, over all sessions; reports left out
+    seconds: float  # of training, over all sessions
     loss: float  # the mean over the steps since the last report
     log_normalizer: float  # of the model as it is: what is still to be taken off its log-probabilities
     normalizer_error: float  # standard error of that; 0 where all topologies were summed

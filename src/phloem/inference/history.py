@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -35,12 +35,23 @@ class Report(NamedTuple):
         )
 
 
-@dataclass(slots=True)
-class History:
-    """All reports so far, the bounds of the steps since the last one, and how long training has taken."""
+class AnyReport(Protocol):
+    """A named tuple of numbers, one of which is the step."""
 
-    reports: list[Report] = field(default_factory=list)
-    bounds: list[float] = field(default_factory=list)
+    @property
+    def step(self) -> int: ...
+
+
+R = TypeVar("R", bound=AnyReport)
+
+
+@dataclass(slots=True)
+class StepHistory(Generic[R]):
+    """All reports so far, what the steps since the last one have given, and how long training has taken."""
+
+    report_type: ClassVar[Any]
+    reports: list[R] = field(default_factory=list)
+    recent: list[float] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -51,12 +62,18 @@ class History:
     def as_arrays(self) -> dict[str, FloatArray]:
         """The same as arrays, exactly."""
         return {
-            "reports": np.array(self.reports, np.float64).reshape(-1, len(Report._fields)),
-            "bounds": np.array(self.bounds, np.float64),
+            "reports": np.array(self.reports, np.float64).reshape(-1, len(self.report_type._fields)),
+            "bounds": np.array(self.recent, np.float64),
             "seconds": np.array([self.seconds]),
         }
 
     @classmethod
-    def from_arrays(cls, reports: FloatArray, bounds: FloatArray, seconds: FloatArray) -> "History":
+    def from_arrays(cls, reports: FloatArray, bounds: FloatArray, seconds: FloatArray) -> Self:
         """The history that `as_arrays` was made of."""
-        return cls(list(map(Report.from_row, reports.tolist())), bounds.tolist(), float(seconds[0]))
+        return cls(list(map(cls.report_type.from_row, reports.tolist())), bounds.tolist(), float(seconds[0]))
+
+
+class History(StepHistory[Report]):
+    """The history of a posterior's training: `recent` has the bounds of the steps since the last report."""
+
+    report_type = Report

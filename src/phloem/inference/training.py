@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -17,10 +16,11 @@ from phloem.inference.estimators import ESTIMATORS, doubly_reparameterized
 from phloem.inference.evaluation import draw_log_weights
 from phloem.inference.history import History
 from phloem.inference.history import Report as Report
+from phloem.inference.loop import looks_of, take_steps
 from phloem.inference.particles import check_same_taxa, draw_particles
 from phloem.inference.schedules import settings_at
+from phloem.inference.states import restore_state
 from phloem.inference.stopping import is_done
-from phloem.interrupts import held
 from phloem.kernels.arrays import AnyArray
 from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
@@ -108,13 +108,7 @@ class Training:
 
     def restore(self, state: dict[str, AnyArray]) -> None:
         """Go on from a state, bit for bit as the training that gave it would have."""
-        mine = self.state()
-        if {name: (array.shape, array.dtype) for name, array in state.items()} != {
-            name: (array.shape, array.dtype) for name, array in mine.items()
-        }:
-            raise BadArgument("training: the state is that of another model. Use its own support and settings.")
-        for name, array in mine.items():
-            array[...] = state[name]  # in place: these are the memory of the model and of its optimisers
+        restore_state(self.state(), state)
         self.steps_done, self.skipped, self._skipped_in_a_row = state["counters"].tolist()
 
 
@@ -132,31 +126,16 @@ def train(
     step, but not of the first, which compiles what no one has used before.
     """
     history = History() if history is None else history
-    start = time.monotonic() - history.seconds
-    steps = training.config.steps
-    count = min(evaluation.reports, steps)
-    looks = {share * steps // count for share in range(1, count + 1)}
-    whole: Callable[[], AbstractContextManager[None]] = nullcontext
-    while True:
-        if (
-            training.steps_done in looks and training.steps_done > history.last_step
-        ):  # also if it was stopped just before it
-            report = _look(training, evaluation, history, start)
-            with held():
-                history.reports.append(report)
-                history.bounds.clear()
-            if progress:
-                progress(report)
-        if is_done(training.steps_done, history.reports, training.config):
-            return history.reports
-        with whole():
-            info = training.step()
-            if not info.skipped:
-                history.bounds.append(info.lower_bound)
-            history.seconds = time.monotonic() - start
-        whole = held
-        if after_step:
-            after_step(info)
+    return take_steps(
+        training,
+        history,
+        looks=looks_of(training.config.steps, evaluation.reports),
+        look=lambda start: _look(training, evaluation, history, start),
+        value_of=lambda info: None if info.skipped else info.lower_bound,
+        is_done=lambda: is_done(training.steps_done, history.reports, training.config),
+        progress=progress,
+        after_step=after_step,
+    )
 
 
 def _look(training: Training, evaluation: EvaluationConfig, history: History, start: float) -> Report:
@@ -171,7 +150,7 @@ def _look(training: Training, evaluation: EvaluationConfig, history: History, st
         step=step,
         seconds=time.monotonic() - start,
         inverse_temperature=settings_at(step, training.config).inverse_temperature,
-        lower_bound=float(np.mean(history.bounds)) if history.bounds else math.nan,
+        lower_bound=float(np.mean(history.recent)) if history.recent else math.nan,
         elbo=float(log_weights.mean()),
         topologies=drawn.topology_count,
         skipped=training.skipped,

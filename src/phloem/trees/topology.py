@@ -7,7 +7,7 @@ from typing import SupportsIndex
 import numpy as np
 
 from phloem.errors import BadArgument
-from phloem.kernels.arrays import BoolArray, FloatArray, IntArray, read_only
+from phloem.kernels.arrays import BoolArray, FloatArray, IntArray, LongArray, read_only
 from phloem.kernels.canonical import canonical_trees, neighbors_of
 
 Selection = slice | np.ndarray | list[int]
@@ -114,6 +114,10 @@ class TopologyBatch:
         return TopologyBatch(
             np.ascontiguousarray(self.parent[selection]), np.ascontiguousarray(self.neighbors[selection])
         )
+
+    def take(self, places: LongArray) -> "TopologyBatch":
+        """The trees at some places, which are known to be there: no checks, for the steps of a training."""
+        return self._known(self.parent[places], self.neighbors[places])
 
     def __iter__(self) -> "Iterator[TopologyBatch]":
         return (self[index] for index in range(len(self)))

@@ -1,0 +1,80 @@
+"""All settings of `phloem density fit`, and its presets."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from phloem.config.checks import check_choice, check_count, check_positive
+from phloem.config.infer import MOST_CHANNELS, MOST_LAYERS
+from phloem.config.training import DECAYS
+from phloem.errors import ConfigError
+
+# Names of what `features` and `energy` have; a test holds the lists together.
+CONVOLUTIONS: Final = ("mlp", "gcn", "gin", "gin-text", "sage", "ggnn", "edge", "edge-text")
+NOISES: Final = ("sbn", "uniform", "listed")
+MOST_TREES: Final = 100_000  # a step
+
+
+@dataclass(frozen=True, slots=True)
+class DensityConfig:
+    """All that decides a density, given its trees. The defaults are the preset `standard`.
+
+    convolution, depth, width: of the graph network. noise: what the trees are told apart from: those of a subsplit
+    network that is fitted to them (`sbn`), all topologies alike (`uniform`), or the given ones alike (`listed`).
+    uniform_share: how much of a subsplit network's noise is uniform. batch: trees of the data a step, and
+    `noise_ratio` times as many of the noise. rate: the first learning rate; `cosine` takes it down to 0, `stairs`
+    multiplies it by `stair_factor` at the end of each of `stairs` equal parts. reports: how often training is reported
+    on, each time with a normaliser by `report_samples` trees of the noise where topologies are too many to sum.
+    """
+
+    convolution: str = "ggnn"
+    depth: int = 2
+    width: int = 100
+    noise: str = "sbn"
+    uniform_share: float = 0.05
+    noise_ratio: int = 1
+    batch: int = 20
+    steps: int = 20_000
+    rate: float = 0.003
+    decay: str = "cosine"
+    stairs: int = 20
+    stair_factor: float = 0.75
+    reports: int = 100
+    report_samples: int = 1000
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        check_choice("--convolution", self.convolution, CONVOLUTIONS)
+        check_choice("--noise", self.noise, NOISES)
+        check_choice("decay", self.decay, DECAYS)
+        check_count("--depth", self.depth, least=0, most=MOST_LAYERS)
+        check_count("--width", self.width, most=MOST_CHANNELS)
+        check_count("--noise-ratio", self.noise_ratio, most=MOST_TREES)
+        check_count("--batch", self.batch, most=MOST_TREES)
+        if self.batch * self.noise_ratio > MOST_TREES:
+            raise ConfigError(
+                f"--batch {self.batch} and --noise-ratio {self.noise_ratio}: at most {MOST_TREES:,} trees of noise a "
+                "step. Give less of one."
+            )
+        for name, count in (("--steps", self.steps), ("stairs", self.stairs), ("reports", self.reports)):
+            check_count(name, count)
+        check_count("report_samples", self.report_samples, least=10)
+        check_count("--seed", self.seed, least=0, most=2**63 - 1)
+        check_positive("--rate", self.rate)
+        check_positive("stair_factor", self.stair_factor)
+        if not 0 < self.uniform_share < 1:
+            raise ConfigError(f"--uniform-share {self.uniform_share:g}: give a number between 0 and 1.")
+
+
+# The published schedule, what we advise, and a first look (docs/density.md has what they were chosen by).
+DENSITY_PRESETS: Final[dict[str, dict[str, Any]]] = {
+    "paper": {"batch": 20, "noise_ratio": 1, "steps": 200_000, "rate": 0.001, "decay": "stairs"},
+    "standard": {},
+    "quick": {"steps": 2_000},
+}
+
+
+def density_preset(name: str, **changes: Any) -> DensityConfig:
+    """The settings of a preset, with some changed; those that are None are the preset's own."""
+    check_choice("--preset", name, tuple(DENSITY_PRESETS))
+    settings = DENSITY_PRESETS[name] | {key: value for key, value in changes.items() if value is not None}
+    return replace(DensityConfig(), **settings)

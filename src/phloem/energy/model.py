@@ -1,0 +1,51 @@
+"""The energy of a topology: one number from the features of its nodes."""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from phloem.features.graph import TreeGraph
+from phloem.features.learnable import ConvolutionChoice, NodeFeatures, TreeReadout
+from phloem.features.states import NodeStates
+from phloem.kernels.arrays import FloatArray
+from phloem.trees.topology import TopologyBatch
+
+CHUNK_NODES = 8_192  # nodes that are scored at a time: few enough for their states to stay in the cache
+
+
+class EnergyModel(nn.Module):
+    """log q(τ) = -F(τ) with F(τ) = MLP(Σ_v h_v): a distribution over topologies up to a constant (Zhang 2023).
+
+    The last bias takes the place of log Z and is learned with the rest, so that a trained model nearly sums to one.
+    """
+
+    def __init__(
+        self, taxon_count: int, convolution: ConvolutionChoice = "ggnn", *, depth: int = 2, width: int = 100
+    ) -> None:
+        super().__init__()
+        self.features = NodeFeatures(taxon_count, convolution, depth=depth, width=width)
+        self.readout = TreeReadout(width)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.features.first.weight.dtype
+
+    def energy(self, states: NodeStates, graph: TreeGraph) -> Tensor:
+        """F(τ), (trees,), from raw features."""
+        energy: Tensor = self.readout(self.features(states, graph), graph)
+        return energy
+
+    def shift(self, amount: float) -> None:
+        """Raise log q of every topology by the same amount."""
+        with torch.no_grad():
+            self.readout.second.bias.sub_(amount)
+
+    def log_density(self, topologies: TopologyBatch) -> FloatArray:
+        """log q(τ) without its last constant, (batch,); nothing is kept for gradients."""
+        values = np.empty(len(topologies))
+        step = max(1, CHUNK_NODES // topologies.node_count)
+        with torch.no_grad():
+            for start in range(0, len(topologies), step):
+                chunk = topologies[start : start + step]
+                values[start : start + step] = -self.energy(*self.features.raw_states(chunk)).numpy()
+        return values

@@ -1,0 +1,124 @@
+"""What a density is told apart from: distributions over topologies that can be sampled and have probabilities."""
+
+import math
+from abc import ABC, abstractmethod
+from typing import NamedTuple, final
+
+import numpy as np
+import torch
+
+from phloem.errors import BadArgument
+from phloem.kernels.arrays import FloatArray, LongArray
+from phloem.random_streams import RandomStream
+from phloem.trees.generation import all_topologies, random_topologies, topology_count
+from phloem.trees.topology import TopologyBatch
+from phloem.trees.topology_index import TopologyIndex
+from phloem.variational.sbn import SubsplitNetwork
+
+MOST_TAXA_TO_LIST = 8  # 10,395 topologies, whose raw features take 5 MB
+
+
+class NoiseDraw(NamedTuple):
+    """Topologies with their log-probabilities."""
+
+    topologies: TopologyBatch
+    log_prob: FloatArray  # (batch,)
+
+
+class Noise(ABC):
+    """A distribution over topologies on n taxa.
+
+    `listed` has all topologies that it can give where these are few; they are then equally probable, and `places`
+    draws from them without making a tree.
+    """
+
+    taxon_count: int
+    listed: TopologyBatch | None = None
+
+    @abstractmethod
+    def draw(self, count: int, *, stream: RandomStream) -> NoiseDraw:
+        """Independent topologies; the stream's particles are theirs."""
+
+    @abstractmethod
+    def log_prob(self, topologies: TopologyBatch) -> FloatArray:
+        """Log-probabilities, (batch,); -inf for what it never gives."""
+
+    def places(self, count: int, *, stream: RandomStream) -> LongArray:
+        """Draws as places in `listed`."""
+        assert self.listed is not None
+        return stream.generator().integers(len(self.listed), size=count)
+
+
+@final
+class UniformNoise(Noise):
+    """Every topology alike."""
+
+    def __init__(self, taxon_count: int) -> None:
+        self.taxon_count = taxon_count
+        self.listed = all_topologies(taxon_count) if taxon_count <= MOST_TAXA_TO_LIST else None
+        self._log_prob = -math.log(topology_count(taxon_count))
+
+    def draw(self, count: int, *, stream: RandomStream) -> NoiseDraw:
+        """Uniform topologies."""
+        return NoiseDraw(random_topologies(self.taxon_count, count, stream=stream), np.full(count, self._log_prob))
+
+    def log_prob(self, topologies: TopologyBatch) -> FloatArray:
+        """-log (2n-5)!!."""
+        return np.full(len(topologies), self._log_prob)
+
+
+@final
+class ListedNoise(Noise):
+    """Some topologies alike, and no others."""
+
+    listed: TopologyBatch
+
+    def __init__(self, topologies: TopologyBatch) -> None:
+        self.listed, _ = topologies.distinct()
+        self.taxon_count = topologies.taxon_count
+        self._index = TopologyIndex(self.listed)
+
+    def draw(self, count: int, *, stream: RandomStream) -> NoiseDraw:
+        """Topologies of the list."""
+        places = self.places(count, stream=stream)
+        return NoiseDraw(self.listed[places], np.full(count, -math.log(len(self.listed))))
+
+    def log_prob(self, topologies: TopologyBatch) -> FloatArray:
+        """Minus the logarithm of the list's length, for what is in it."""
+        found = self._index.find(topologies) >= 0
+        return np.where(found, -math.log(len(self.listed)), -np.inf)
+
+
+@final
+class SubsplitNoise(Noise):
+    """A subsplit network's topologies, and with a small probability any topology at all.
+
+    A network alone gives nothing outside its support, where the density would then be free to rise unseen.
+    """
+
+    def __init__(self, network: SubsplitNetwork, uniform_share: float) -> None:
+        if not 0 < uniform_share < 1:
+            raise BadArgument(f"noise: a uniform share of {uniform_share:g}. Give a number between 0 and 1.")
+        self.network = network
+        self.taxon_count = len(network.support.taxa)
+        self.uniform_share = uniform_share
+        self._uniform = UniformNoise(self.taxon_count)
+        self._log_uniform = math.log(uniform_share) - math.log(topology_count(self.taxon_count))
+
+    def draw(self, count: int, *, stream: RandomStream) -> NoiseDraw:
+        """Topologies of the network, some of them replaced by uniform ones."""
+        topologies = self.network.sample(count, stream=stream.named("network"))
+        replaced = np.flatnonzero(stream.named("share").generator().random(count) < self.uniform_share)
+        if len(replaced):
+            others = random_topologies(self.taxon_count, len(replaced), stream=stream.named("uniform"))
+            parents = topologies.parent.copy()
+            parents[replaced] = others.parent
+            topologies = TopologyBatch.from_canonical(parents)
+        return NoiseDraw(topologies, self.log_prob(topologies))
+
+    def log_prob(self, topologies: TopologyBatch) -> FloatArray:
+        """log ((1-ε)·Q(τ) + ε/(2n-5)!!)."""
+        with torch.no_grad():
+            inside = self.network.log_prob(topologies).numpy()
+        mixed: FloatArray = np.logaddexp(math.log1p(-self.uniform_share) + inside, self._log_uniform)
+        return mixed

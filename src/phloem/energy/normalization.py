@@ -1,0 +1,63 @@
+"""log Z: summed over all topologies where they are few, else estimated by importance sampling."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from phloem.energy.model import EnergyModel
+from phloem.energy.noise import Noise
+from phloem.inference.diagnostics import effective_sample_size, log_mean_error, pareto_shape
+from phloem.kernels.arrays import FloatArray
+from phloem.random_streams import RandomStream
+from phloem.trees.topology import TopologyBatch
+
+CHUNK = 10_000  # trees of the noise at a time, so that many take little memory
+
+
+class Normalizer(NamedTuple):
+    """What is to be taken off a model's log-probabilities for them to sum to one, and how well it is known."""
+
+    log_value: float
+    error: float  # standard error; 0 for a sum over all topologies
+    topologies: int | None  # that were summed, None where draws were
+    draws: int = 0
+    effective_draws: float = math.nan
+    pareto_shape: float | None = None  # of the weights: above 0.7 the error is too small
+
+    @property
+    def is_exact(self) -> bool:
+        return self.topologies is not None
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain numbers; what was not measured is null."""
+        found = self._asdict()
+        found["effective_draws"] = None if math.isnan(self.effective_draws) else self.effective_draws
+        return {"method": "sum" if self.is_exact else "importance", **found}
+
+
+def sum_all(model: EnergyModel, topologies: TopologyBatch) -> Normalizer:
+    """Exactly, from all topologies that the model is to be a distribution of."""
+    return Normalizer(log_sum(model.log_density(topologies)), 0.0, len(topologies))
+
+
+def estimate(model: EnergyModel, noise: Noise, draws: int, *, stream: RandomStream) -> Normalizer:
+    """Ẑ = mean of q/p_noise over draws of the noise, with the standard error of its logarithm."""
+    parts = []
+    for start in range(0, draws, CHUNK):
+        drawn = noise.draw(min(CHUNK, draws - start), stream=stream.at(stream.step, start))
+        parts.append(model.log_density(drawn.topologies) - drawn.log_prob)
+    log_weights = np.concatenate(parts)
+    return Normalizer(
+        log_sum(log_weights) - math.log(draws),
+        log_mean_error(log_weights),
+        None,
+        draws,
+        effective_sample_size(log_weights),
+        pareto_shape(log_weights),
+    )
+
+
+def log_sum(logarithms: FloatArray) -> float:
+    """log Σ exp, without overflow."""
+    return float(np.logaddexp.reduce(logarithms))

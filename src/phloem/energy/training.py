@@ -1,0 +1,152 @@
+"""Training a density: one step after the other, each a function of the parameters, the seed and the step's number."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from phloem.config.density import DensityConfig
+from phloem.energy.batches import Batches
+from phloem.energy.model import EnergyModel
+from phloem.energy.nce import contrast
+from phloem.energy.noise import Noise
+from phloem.energy.normalization import Normalizer
+from phloem.energy.records import DensityReport
+from phloem.errors import BadArgument, TrainingFailed
+from phloem.inference.adam import Adam
+from phloem.inference.history import StepHistory
+from phloem.inference.loop import looks_of, take_steps
+from phloem.inference.schedules import decay_at
+from phloem.inference.states import restore_state
+from phloem.kernels.arrays import AnyArray
+from phloem.random_streams import RandomStream
+from phloem.trees.sample import TreeSample
+
+MOST_SKIPPED_IN_A_ROW = 100
+FIRST_DRAWS = 1000  # of the noise, to begin with a model that is nearly normalised
+
+
+class DensityHistory(StepHistory[DensityReport]):
+    """The history of a density's training: `recent` has the losses of the steps since the last report."""
+
+    report_type = DensityReport
+
+
+class DensityStep(NamedTuple):
+    """What a step saw."""
+
+    step: int  # counted from 1
+    loss: float  # of its batch, before the parameters moved
+    skipped: bool  # the loss or its gradient was no finite number, and the parameters stayed where they were
+
+
+class DensityTraining:
+    """A model on its way to a sample. Given the config and the seed, the n-th step has its own random numbers."""
+
+    def __init__(self, sample: TreeSample, noise: Noise, config: DensityConfig) -> None:
+        if noise.taxon_count != len(sample.taxa):
+            raise BadArgument(f"density: noise on {noise.taxon_count} taxa for trees on {len(sample.taxa)}.")
+        self.config = config
+        self.noise = noise
+        self.steps_done = 0
+        self.skipped = 0  # steps so far that moved nothing
+        self._skipped_in_a_row = 0
+        self._batches = Batches(sample, noise, size=config.batch, ratio=config.noise_ratio, seed=config.seed)
+        self.model = _new_model(noise, config)
+        self._adam = Adam(self.model.parameters())
+
+    def step(self) -> DensityStep:
+        """Draw trees of the data and of the noise, and move the parameters so as to tell them better apart."""
+        number = self.steps_done + 1
+        if number > self.config.steps:
+            raise BadArgument(f"density: all {self.config.steps:,} steps are done. Give the config more steps.")
+        loss = self.gradients(number)
+        moved = math.isfinite(loss) and self._adam.step(self.config.rate * decay_at(number, self.config))
+        self.skipped += not moved
+        self._skipped_in_a_row = 0 if moved else self._skipped_in_a_row + 1
+        if self._skipped_in_a_row == MOST_SKIPPED_IN_A_ROW:
+            raise TrainingFailed(
+                f"density, step {number:,}: the last {MOST_SKIPPED_IN_A_ROW} steps gave no finite loss or gradient. "
+                "Use a lower learning rate (--rate 0.001)."
+            )
+        self.steps_done = number
+        return DensityStep(number, loss, not moved)
+
+    def gradients(self, number: int) -> float:
+        """Leave a step's gradients with the parameters; returns the loss."""
+        batch = self._batches.at(number)
+        energy = self.model.energy(batch.states, batch.graph)
+        log_model = -energy.detach().numpy().astype(np.float64)
+        found = contrast(log_model, batch.log_noise, batch.data, batch.noise, self.config.noise_ratio)
+        self._adam.clear_gradients()
+        energy.backward(torch.from_numpy(-found.gradient).to(energy.dtype))  # type: ignore[no-untyped-call]
+        return found.loss
+
+    def state(self) -> dict[str, AnyArray]:
+        """All that the next step depends on, besides the config, the sample and the noise."""
+        return {
+            **{f"model.{name}": tensor.detach().numpy() for name, tensor in self.model.state_dict().items()},
+            **{f"adam.{name}": array for name, array in self._adam.state().items()},
+            "counters": np.array([self.steps_done, self.skipped, self._skipped_in_a_row], np.int64),
+        }
+
+    def restore(self, state: dict[str, AnyArray]) -> None:
+        """Go on from a state, bit for bit as the training that gave it would have."""
+        restore_state(self.state(), state)
+        self.steps_done, self.skipped, self._skipped_in_a_row = state["counters"].tolist()
+
+
+def train_density(
+    training: DensityTraining,
+    normalizer: Callable[[EnergyModel, RandomStream], Normalizer],
+    sample: TreeSample,
+    *,
+    history: DensityHistory | None = None,
+    progress: Callable[[DensityReport], None] | None = None,
+    after_step: Callable[[DensityStep], None] | None = None,
+) -> list[DensityReport]:
+    """Take the steps that are left; every now and then normalise the model and compare it with the sample.
+
+    history: of the steps that were taken before; it is carried on.
+    """
+    history = DensityHistory() if history is None else history
+    config = training.config
+    observed = sample.distinct().normalized()
+    observed = observed[observed.weights > 0]
+
+    def look(start: float) -> DensityReport:
+        step = training.steps_done
+        found = normalizer(training.model, RandomStream(config.seed, "density/report", step))
+        log_model = training.model.log_density(observed.topologies) - found.log_value
+        return DensityReport(
+            step=step,
+            seconds=time.monotonic() - start,
+            loss=float(np.mean(history.recent)) if history.recent else math.nan,
+            log_normalizer=found.log_value,
+            normalizer_error=found.error,
+            divergence=float(observed.weights @ (np.log(observed.weights) - log_model)),
+        )
+
+    return take_steps(
+        training,
+        history,
+        looks=looks_of(config.steps, config.reports),
+        look=look,
+        value_of=lambda info: None if info.skipped else info.loss,
+        is_done=lambda: training.steps_done >= config.steps,
+        progress=progress,
+        after_step=after_step,
+    )
+
+
+def _new_model(noise: Noise, config: DensityConfig) -> EnergyModel:
+    """First parameters by the seed alone; the last bias such that model and noise agree on average."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(RandomStream(config.seed, "density/parameters").generator().integers(2**63))
+        model = EnergyModel(noise.taxon_count, config.convolution, depth=config.depth, width=config.width)
+    drawn = noise.draw(FIRST_DRAWS, stream=RandomStream(config.seed, "density/first"))
+    model.shift(float((drawn.log_prob - model.log_density(drawn.topologies)).mean()))
+    return model
