@@ -11,6 +11,7 @@ from phloem.errors import ConfigError
 # Names of what `features` and `energy` have; a test holds the lists together.
 CONVOLUTIONS: Final = ("mlp", "gcn", "gin", "gin-text", "sage", "ggnn", "edge", "edge-text")
 NOISES: Final = ("sbn", "uniform", "listed")
+BASES: Final = ("noise", "uniform")
 MOST_TREES: Final = 100_000  # a step
 
 
@@ -20,7 +21,8 @@ class DensityConfig:
 
     convolution, depth, width: of the graph network. noise: what the trees are told apart from: those of a subsplit
     network that is fitted to them (`sbn`), all topologies alike (`uniform`), or the given ones alike (`listed`).
-    uniform_share: how much of a subsplit network's noise is uniform. batch: trees of the data a step, and
+    uniform_share: how much of a subsplit network's noise is uniform. base: what the energy is relative to, the noise or
+    `uniform`, as in the paper; with the other kinds of noise these are the same. batch: trees of the data a step, and
     `noise_ratio` times as many of the noise. rate: the first learning rate; `cosine` takes it down to 0, `stairs`
     multiplies it by `stair_factor` at the end of each of `stairs` equal parts. reports: how often training is reported
     on, each time with a normaliser by `report_samples` trees of the noise where topologies are too many to sum.
@@ -31,6 +33,7 @@ class DensityConfig:
     width: int = 100
     noise: str = "sbn"
     uniform_share: float = 0.05
+    base: str = "noise"
     noise_ratio: int = 1
     batch: int = 20
     steps: int = 20_000
@@ -45,6 +48,7 @@ class DensityConfig:
     def __post_init__(self) -> None:
         check_choice("--convolution", self.convolution, CONVOLUTIONS)
         check_choice("--noise", self.noise, NOISES)
+        check_choice("--base", self.base, BASES)
         check_choice("decay", self.decay, DECAYS)
         check_count("--depth", self.depth, least=0, most=MOST_LAYERS)
         check_count("--width", self.width, most=MOST_CHANNELS)

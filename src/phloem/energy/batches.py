@@ -13,6 +13,7 @@ from phloem.features.states import NodeStates
 from phloem.kernels.arrays import FloatArray
 from phloem.random_streams import RandomStream
 from phloem.trees.sample import TreeSample
+from phloem.trees.topology import TopologyBatch
 from phloem.trees.topology_index import TopologyIndex
 
 
@@ -21,6 +22,7 @@ class Batch(NamedTuple):
 
     states: NodeStates
     graph: TreeGraph
+    topologies: TopologyBatch
     log_noise: FloatArray  # (trees,)
     data: FloatArray  # (trees,)
     noise: FloatArray  # (trees,)
@@ -60,11 +62,12 @@ class Batches:
     def _listed_batch(self, data: np.ndarray, noise: np.ndarray) -> Batch:
         """Data and noise are places in the same table."""
         places, group = np.unique(np.concatenate([data, noise]), return_inverse=True)
-        states, graph = self._table.states(places)
+        trees, states, graph = self._table.states(places)
         count = len(data)
         return Batch(
             states,
             graph,
+            trees,
             self._log_noise[places],
             np.bincount(group[:count], minlength=len(places)) / count,
             np.bincount(group[count:], minlength=len(places)) / len(noise),
@@ -79,10 +82,11 @@ class Batches:
         first = np.full(len(numbers), -1)
         first[group[::-1]] = np.arange(len(group))[::-1]  # where each was drawn first
         others = first[len(places) :]
-        states, graph = self._table.states(places, draw.topologies.take(others))
+        trees, states, graph = self._table.states(places, draw.topologies.take(others))
         return Batch(
             states,
             graph,
+            trees,
             np.concatenate([self._log_noise[places], draw.log_prob[others]]),
             np.concatenate([counts / len(data), np.zeros(len(others))]),
             np.bincount(group, minlength=len(numbers)) / len(group),

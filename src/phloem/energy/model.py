@@ -1,9 +1,12 @@
 """The energy of a topology: one number from the features of its nodes."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from phloem.energy.noise import Noise
 from phloem.features.graph import TreeGraph
 from phloem.features.learnable import ConvolutionChoice, NodeFeatures, TreeReadout
 from phloem.features.states import NodeStates
@@ -14,7 +17,7 @@ CHUNK_NODES = 8_192  # nodes that are scored at a time: few enough for their sta
 
 
 class EnergyModel(nn.Module):
-    """log q(τ) = -F(τ) with F(τ) = MLP(Σ_v h_v): a distribution over topologies up to a constant (Zhang 2023).
+    """F(τ) = MLP(Σ_v h_v): the lower, the more probable a topology (Zhang 2023).
 
     The last bias takes the place of log Z and is learned with the rest, so that a trained model nearly sums to one.
     """
@@ -35,17 +38,24 @@ class EnergyModel(nn.Module):
         energy: Tensor = self.readout(self.features(states, graph), graph)
         return energy
 
-    def shift(self, amount: float) -> None:
-        """Raise log q of every topology by the same amount."""
-        with torch.no_grad():
-            self.readout.second.bias.sub_(amount)
-
-    def log_density(self, topologies: TopologyBatch) -> FloatArray:
-        """log q(τ) without its last constant, (batch,); nothing is kept for gradients."""
+    def energies(self, topologies: TopologyBatch) -> FloatArray:
+        """F(τ), (batch,); nothing is kept for gradients."""
         values = np.empty(len(topologies))
         step = max(1, CHUNK_NODES // topologies.node_count)
         with torch.no_grad():
             for start in range(0, len(topologies), step):
                 chunk = topologies[start : start + step]
-                values[start : start + step] = -self.energy(*self.features.raw_states(chunk)).numpy()
+                values[start : start + step] = self.energy(*self.features.raw_states(chunk)).numpy()
         return values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unnormalized:
+    """log q(τ) = log base(τ) - F(τ), up to a constant: the network says by how much q differs from its base."""
+
+    model: EnergyModel
+    base: Noise
+
+    def log_density(self, topologies: TopologyBatch) -> FloatArray:
+        """log q(τ), not normalised, (batch,); -inf for what the base never gives."""
+        return self.base.log_prob(topologies) - self.model.energies(topologies)

@@ -1,11 +1,12 @@
 """log Z: summed over all topologies where they are few, else estimated by importance sampling."""
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from phloem.energy.model import EnergyModel
+from phloem.energy.model import Unnormalized
 from phloem.energy.noise import Noise
 from phloem.inference.diagnostics import effective_sample_size, log_mean_error, pareto_shape
 from phloem.kernels.arrays import FloatArray
@@ -16,7 +17,7 @@ CHUNK = 10_000  # trees of the noise at a time, so that many take little memory
 
 
 class Normalizer(NamedTuple):
-    """What is to be taken off a model's log-probabilities for them to sum to one, and how well it is known."""
+    """What is to be taken off a density's logarithms for it to sum to one, and how well it is known."""
 
     log_value: float
     error: float  # standard error; 0 for a sum over all topologies
@@ -36,17 +37,26 @@ class Normalizer(NamedTuple):
         return {"method": "sum" if self.is_exact else "importance", **found}
 
 
-def sum_all(model: EnergyModel, topologies: TopologyBatch) -> Normalizer:
-    """Exactly, from all topologies that the model is to be a distribution of."""
-    return Normalizer(log_sum(model.log_density(topologies)), 0.0, len(topologies))
+def sum_all(density: Unnormalized, topologies: TopologyBatch) -> Normalizer:
+    """Exactly, from all topologies that it is to be a distribution of."""
+    return Normalizer(log_sum(density.log_density(topologies)), 0.0, len(topologies))
 
 
-def estimate(model: EnergyModel, noise: Noise, draws: int, *, stream: RandomStream) -> Normalizer:
+def estimate(
+    density: Unnormalized,
+    noise: Noise,
+    draws: int,
+    *,
+    stream: RandomStream,
+    progress: Callable[[float], None] | None = None,
+) -> Normalizer:
     """Ẑ = mean of q/p_noise over draws of the noise, with the standard error of its logarithm."""
     parts = []
     for start in range(0, draws, CHUNK):
         drawn = noise.draw(min(CHUNK, draws - start), stream=stream.at(stream.step, start))
-        parts.append(model.log_density(drawn.topologies) - drawn.log_prob)
+        parts.append(density.log_density(drawn.topologies) - drawn.log_prob)
+        if progress:
+            progress((start + len(parts[-1])) / draws)
     log_weights = np.concatenate(parts)
     return Normalizer(
         log_sum(log_weights) - math.log(draws),

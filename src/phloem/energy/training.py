@@ -10,9 +10,10 @@ import torch
 
 from phloem.config.density import DensityConfig
 from phloem.energy.batches import Batches
-from phloem.energy.model import EnergyModel
+from phloem.energy.model import EnergyModel, Unnormalized
 from phloem.energy.nce import contrast
 from phloem.energy.noise import Noise
+from phloem.energy.noise_choice import choose_base
 from phloem.energy.normalization import Normalizer
 from phloem.energy.records import DensityReport
 from phloem.errors import BadArgument, TrainingFailed
@@ -26,7 +27,6 @@ from phloem.random_streams import RandomStream
 from phloem.trees.sample import TreeSample
 
 MOST_SKIPPED_IN_A_ROW = 100
-FIRST_DRAWS = 1000  # of the noise, to begin with a model that is nearly normalised
 
 
 class DensityHistory(StepHistory[DensityReport]):
@@ -55,8 +55,9 @@ class DensityTraining:
         self.skipped = 0  # steps so far that moved nothing
         self._skipped_in_a_row = 0
         self._batches = Batches(sample, noise, size=config.batch, ratio=config.noise_ratio, seed=config.seed)
-        self.model = _new_model(noise, config)
-        self._adam = Adam(self.model.parameters())
+        model = _new_model(len(sample.taxa), config)
+        self.density = Unnormalized(model, choose_base(noise, config))
+        self._adam = Adam(model.parameters())
 
     def step(self) -> DensityStep:
         """Draw trees of the data and of the noise, and move the parameters so as to tell them better apart."""
@@ -78,8 +79,10 @@ class DensityTraining:
     def gradients(self, number: int) -> float:
         """Leave a step's gradients with the parameters; returns the loss."""
         batch = self._batches.at(number)
-        energy = self.model.energy(batch.states, batch.graph)
-        log_model = -energy.detach().numpy().astype(np.float64)
+        energy = self.density.model.energy(batch.states, batch.graph)
+        base = self.density.base
+        log_base = batch.log_noise if base is self.noise else base.log_prob(batch.topologies)
+        log_model = log_base - energy.detach().numpy()
         found = contrast(log_model, batch.log_noise, batch.data, batch.noise, self.config.noise_ratio)
         self._adam.clear_gradients()
         energy.backward(torch.from_numpy(-found.gradient).to(energy.dtype))  # type: ignore[no-untyped-call]
@@ -88,7 +91,7 @@ class DensityTraining:
     def state(self) -> dict[str, AnyArray]:
         """All that the next step depends on, besides the config, the sample and the noise."""
         return {
-            **{f"model.{name}": tensor.detach().numpy() for name, tensor in self.model.state_dict().items()},
+            **{f"model.{name}": tensor.detach().numpy() for name, tensor in self.density.model.state_dict().items()},
             **{f"adam.{name}": array for name, array in self._adam.state().items()},
             "counters": np.array([self.steps_done, self.skipped, self._skipped_in_a_row], np.int64),
         }
@@ -101,7 +104,7 @@ class DensityTraining:
 
 def train_density(
     training: DensityTraining,
-    normalizer: Callable[[EnergyModel, RandomStream], Normalizer],
+    normalizer: Callable[[Unnormalized, RandomStream], Normalizer],
     sample: TreeSample,
     *,
     history: DensityHistory | None = None,
@@ -119,8 +122,8 @@ def train_density(
 
     def look(start: float) -> DensityReport:
         step = training.steps_done
-        found = normalizer(training.model, RandomStream(config.seed, "density/report", step))
-        log_model = training.model.log_density(observed.topologies) - found.log_value
+        found = normalizer(training.density, RandomStream(config.seed, "density/report", step))
+        log_model = training.density.log_density(observed.topologies) - found.log_value
         return DensityReport(
             step=step,
             seconds=time.monotonic() - start,
@@ -142,11 +145,8 @@ def train_density(
     )
 
 
-def _new_model(noise: Noise, config: DensityConfig) -> EnergyModel:
-    """First parameters by the seed alone; the last bias such that model and noise agree on average."""
+def _new_model(taxon_count: int, config: DensityConfig) -> EnergyModel:
+    """First parameters, by the seed alone."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(RandomStream(config.seed, "density/parameters").generator().integers(2**63))
-        model = EnergyModel(noise.taxon_count, config.convolution, depth=config.depth, width=config.width)
-    drawn = noise.draw(FIRST_DRAWS, stream=RandomStream(config.seed, "density/first"))
-    model.shift(float((drawn.log_prob - model.log_density(drawn.topologies)).mean()))
-    return model
+        torch.manual_seed(int(RandomStream(config.seed, "density/parameters").generator().integers(2**63)))
+        return EnergyModel(taxon_count, config.convolution, depth=config.depth, width=config.width)

@@ -28,15 +28,17 @@ class TreeTable:
     def __len__(self) -> int:
         return len(self.topologies)
 
-    def states(self, places: LongArray, others: TopologyBatch | None = None) -> tuple[NodeStates, TreeGraph]:
-        """The trees at some places, and others after them: raw features, and the graph that they are on."""
+    def states(
+        self, places: LongArray, others: TopologyBatch | None = None
+    ) -> tuple[TopologyBatch, NodeStates, TreeGraph]:
+        """The trees at some places, and others after them, with their raw features and the graph that they are on."""
         topologies = self.topologies.take(places)
         if others is not None and len(others):
             topologies = TopologyBatch.concatenate([topologies, others])
         graph = TreeGraph.of_topologies(topologies)
         if self._features is None:
-            return RawStates(topologies, self._dtype), graph
+            return topologies, RawStates(topologies, self._dtype), graph
         features = torch.from_numpy(self._features[places].reshape(-1, topologies.taxon_count))
         if others is not None and len(others):
             features = torch.cat([features, RawStates(others, self._dtype).dense()])
-        return DenseStates(features), graph
+        return topologies, DenseStates(features), graph

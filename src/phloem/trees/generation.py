@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from phloem.errors import BadArgument
+from phloem.kernels.arrays import LongArray
 from phloem.kernels.insertions import insert_taxa
-from phloem.kernels.rearrangements import interchange
+from phloem.kernels.rearrangements import interchange, interchange_one
 from phloem.random_streams import RandomStream
 from phloem.trees.topology import TopologyBatch
 
@@ -37,16 +38,33 @@ def all_topologies(taxon_count: int) -> TopologyBatch:
             f"all topologies: {taxon_count} taxa have {topology_count(taxon_count):,}. "
             f"Enumerate at most {LARGEST_ENUMERATION} taxa, or draw random topologies."
         )
-    index = np.arange(topology_count(taxon_count))
-    choices = np.empty((len(index), taxon_count - 3), np.int32)
+    return numbered_topologies(taxon_count, np.arange(topology_count(taxon_count)))
+
+
+def numbered_topologies(taxon_count: int, numbers: LongArray) -> TopologyBatch:
+    """The topologies at some places of `all_topologies`, without the others."""
+    count = topology_count(taxon_count)
+    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < min(count, 2**63):
+        raise BadArgument(f"topologies on {taxon_count} taxa are numbered from 0 to {count - 1:,}.")
+    rest = numbers
+    choices = np.empty((len(numbers), taxon_count - 3), np.int32)
     for column, radix in enumerate(_branch_counts(taxon_count)):
-        index, choices[:, column] = np.divmod(index, radix)
+        rest, choices[:, column] = np.divmod(rest, radix)
     return TopologyBatch.from_trusted(insert_taxa(choices))
 
 
 def nni_neighbors(topologies: TopologyBatch) -> TopologyBatch:
     """The 2(n-3) topologies one nearest-neighbour interchange away from each, tree after tree."""
     return TopologyBatch.from_trusted(interchange(topologies.parent, topologies.neighbors))
+
+
+def random_nni(topologies: TopologyBatch, *, stream: RandomStream) -> TopologyBatch:
+    """One of the 2(n-3) neighbours of each topology, all alike: a proposal that is its own reverse."""
+    moves = 2 * (topologies.taxon_count - 3)
+    if moves == 0:
+        return topologies
+    chosen = stream.generator().integers(moves, size=len(topologies))
+    return TopologyBatch.from_trusted(interchange_one(topologies.parent, topologies.neighbors, chosen))
 
 
 def _branch_counts(taxon_count: int) -> list[int]:
