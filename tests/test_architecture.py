@@ -12,12 +12,23 @@ import phloem
 PACKAGE = Path(phloem.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
-FOUNDATION = {"errors", "files", "array_files", "config", "random_streams", "interrupts"}
+FOUNDATION = {
+    "errors",
+    "files",
+    "array_files",
+    "sealed_files",
+    "checkpoint_folder",
+    "config",
+    "random_streams",
+    "interrupts",
+}
 # What each part may import besides itself, in the order in which data flows.
 MAY_IMPORT = {
     "errors": set(),
     "files": {"errors"},
     "array_files": {"errors", "files"},
+    "sealed_files": {"errors", "files"},
+    "checkpoint_folder": {"errors", "files", "sealed_files"},
     "config": {"errors"},
     "random_streams": {"errors"},
     "interrupts": set(),

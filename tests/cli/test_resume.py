@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from phloem.inference.checkpoints import CheckpointFolder
-from phloem.pipeline.run_directory import claimed
+from phloem.inference.checkpoints import checkpoint_folder
+from phloem.pipeline.owned_directory import claimed
+from phloem.pipeline.run_directory import RunDirectory
 
 # Many particles make steps slow enough to be killed among, and few steps make the whole quick.
 SLOW_STEPS = [
@@ -81,7 +82,7 @@ def assert_same_results(one: Path, two: Path) -> None:
 
 def steps_in(run: Path) -> int:
     """The step of the newest checkpoint; -1 while there is none."""
-    step = CheckpointFolder(run / "checkpoints").newest_step()
+    step = checkpoint_folder(run / "checkpoints").newest_step()
     return -1 if step is None else step
 
 
@@ -197,7 +198,7 @@ def test_runs_whose_parent_is_killed_save_themselves_and_end(start, tmp_path):
         assert time.monotonic() < give_up
         time.sleep(0.05)
     for run in (child, out / "run-2"):
-        with claimed(run, resume=True, patience=10):  # no one is at work there any more
+        with claimed(RunDirectory(run), resume=True, patience=10):  # no one is at work there any more
             pass
 
 

@@ -6,17 +6,18 @@ import pickle
 
 import numpy as np
 import pytest
-import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.test_training import PLAIN, example
+from phloem.checkpoint_folder import CheckpointFolder
 from phloem.config import EvaluationConfig, InferConfig, to_toml
 from phloem.errors import BadArgument, FileProblem
 from phloem.inference import checkpoints as module
-from phloem.inference.checkpoints import Checkpoint, CheckpointFolder, OtherFormat, read_checkpoint, write_checkpoint
+from phloem.inference.checkpoints import Checkpoint, checkpoint_folder, read_checkpoint, write_checkpoint
 from phloem.inference.history import History
 from phloem.inference.training import Training, train
+from phloem.sealed_files import OtherFormat, write_sealed
 from phloem.variational.support_file import support_arrays
 
 EVALUATION = EvaluationConfig(reports=4, report_samples=3)
@@ -138,17 +139,14 @@ def test_a_pickle_is_not_loaded(tmp_path):
         read_checkpoint(tmp_path / "file")
 
 
-def test_a_whole_file_that_is_no_checkpoint_is_refused(tmp_path, monkeypatch):
-    save = safetensors.numpy.save
-    monkeypatch.setattr(module.safetensors.numpy, "save", lambda arrays, texts: save({"a": arrays["counters"]}, texts))
-    monkeypatch.setattr(module, "_prefixed", lambda prefix, arrays: arrays if prefix == "training" else {})
-    write_checkpoint(checkpoint_of(*begun()), tmp_path / "file")
+def test_a_whole_file_that_is_no_checkpoint_is_refused(tmp_path):
+    write_sealed(tmp_path / "file", {"a": np.zeros(3)}, {}, kind="infer", layout="1")
     with pytest.raises(FileProblem, match="its parts make no sense"):
         read_checkpoint(tmp_path / "file")
 
 
 def test_another_format_is_refused_and_never_passed_over(tmp_path, monkeypatch):
-    folder = CheckpointFolder(tmp_path)
+    folder = checkpoint_folder(tmp_path)
     training, history = begun()
     folder.add(checkpoint_of(training, history))
     training.step()
@@ -160,7 +158,7 @@ def test_another_format_is_refused_and_never_passed_over(tmp_path, monkeypatch):
 
 
 def test_the_two_newest_are_kept(tmp_path):
-    folder = CheckpointFolder(tmp_path / "new")
+    folder = checkpoint_folder(tmp_path / "new")
     assert folder.newest() == (None, [])
     assert folder.newest_step() is None
     training, history = begun()
@@ -181,7 +179,7 @@ def test_the_two_newest_are_kept(tmp_path):
     assert problems == []
 
 
-def two_checkpoints(folder: CheckpointFolder):
+def two_checkpoints(folder: CheckpointFolder[Checkpoint]):
     training, history = begun()
     for _ in range(2):
         training.step()
@@ -190,7 +188,7 @@ def two_checkpoints(folder: CheckpointFolder):
 
 
 def test_a_damaged_newest_one_is_told_of_and_the_one_before_is_used(tmp_path):
-    folder = CheckpointFolder(tmp_path)
+    folder = checkpoint_folder(tmp_path)
     _, newest = two_checkpoints(folder)
     newest.write_bytes(newest.read_bytes()[:-1])
     found, problems = folder.newest()
@@ -199,7 +197,7 @@ def test_a_damaged_newest_one_is_told_of_and_the_one_before_is_used(tmp_path):
 
 
 def test_a_damaged_one_that_was_passed_over_does_not_take_the_place_of_a_good_one(tmp_path):
-    folder = CheckpointFolder(tmp_path)
+    folder = checkpoint_folder(tmp_path)
     _, newest = two_checkpoints(folder)
     newest.rename(tmp_path / "step-000000009.safetensors")
     training, history = begun()
@@ -213,7 +211,7 @@ def test_a_damaged_one_that_was_passed_over_does_not_take_the_place_of_a_good_on
 
 
 def test_files_whose_names_were_swapped_are_known_by_what_they_hold(tmp_path):
-    folder = CheckpointFolder(tmp_path)
+    folder = checkpoint_folder(tmp_path)
     old, new = two_checkpoints(folder)
     old.rename(tmp_path / "x")
     new.rename(old)
@@ -224,7 +222,7 @@ def test_files_whose_names_were_swapped_are_known_by_what_they_hold(tmp_path):
 
 
 def test_a_missing_newest_one_leaves_the_one_before(tmp_path):
-    folder = CheckpointFolder(tmp_path)
+    folder = checkpoint_folder(tmp_path)
     _, newest = two_checkpoints(folder)
     newest.unlink()
     assert folder.newest()[0].step == 1

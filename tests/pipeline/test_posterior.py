@@ -13,7 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import phloem
 from phloem.display.news import News, Notice, Overview
 from phloem.errors import BadArgument, ConfigError, FileProblem
-from phloem.inference.checkpoints import CheckpointFolder, write_checkpoint
+from phloem.inference.checkpoints import checkpoint_folder, write_checkpoint
 from phloem.pipeline.infer import Interrupted
 from phloem.pipeline.run_directory import EXPORTS, RESULTS
 from phloem.pipeline.tables import read_clades, read_topologies
@@ -265,7 +265,7 @@ def test_an_interrupted_run_without_a_directory_is_not_lost():
     directory = stopped.value.directory
     del stopped
     gc.collect()  # what the error held on to is gone, and the directory is not
-    assert CheckpointFolder(directory / "checkpoints").newest_step() == 10
+    assert checkpoint_folder(directory / "checkpoints").newest_step() == 10
     shutil.rmtree(directory.parent)
 
 
@@ -301,7 +301,7 @@ def test_tensorboard_gets_the_reports_and_loses_those_after_a_checkpoint(tmp_pat
     with pytest.raises(Interrupted):
         phloem.infer("primates", progress=stop, **options, **QUICK)
     (tmp_path / "run" / "checkpoints" / "step-000000030.safetensors").unlink()
-    assert CheckpointFolder(tmp_path / "run" / "checkpoints").newest_step() == 20
+    assert checkpoint_folder(tmp_path / "run" / "checkpoints").newest_step() == 20
     phloem.infer(None, out=tmp_path / "run", resume=True, progress=False, tensorboard=True)
     events = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
     events.Reload()

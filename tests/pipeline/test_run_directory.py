@@ -7,7 +7,8 @@ import pytest
 
 from phloem.config import HEADING
 from phloem.errors import BadArgument, FileProblem
-from phloem.pipeline.run_directory import LOCK, RESULTS, RunDirectory, claimed
+from phloem.pipeline.owned_directory import LOCK, claimed
+from phloem.pipeline.run_directory import RESULTS, RunDirectory
 
 
 def names(path: Path) -> set[str]:
@@ -25,42 +26,45 @@ def finished_run(path: Path) -> RunDirectory:
 
 def test_a_new_directory_is_made_with_its_parents_and_nothing_is_left_of_an_unused_one(tmp_path):
     path = tmp_path / "a" / "b"
-    with claimed(path) as run:
+    with claimed(RunDirectory(path)) as run:
         assert path.is_dir()
         assert run.path == path
     assert names(tmp_path) == set()
 
 
 def test_what_was_written_stays(tmp_path):
-    with claimed(tmp_path / "run") as run:
+    with claimed(RunDirectory(tmp_path / "run")) as run:
         run.write("config.toml", HEADING)
     assert names(tmp_path / "run") == {"config.toml", LOCK}
 
 
 def test_an_empty_directory_of_the_users_stays(tmp_path):
-    with claimed(tmp_path):
+    with claimed(RunDirectory(tmp_path)):
         pass
     assert tmp_path.is_dir()
 
 
 def test_a_claimed_directory_is_refused_to_others_and_free_afterwards(tmp_path):
-    with claimed(tmp_path / "run") as run:
+    with claimed(RunDirectory(tmp_path / "run")) as run:
         run.write("config.toml", HEADING)
-        with pytest.raises(FileProblem, match="another run is at work in it"), claimed(tmp_path / "run", resume=True):
+        with (
+            pytest.raises(FileProblem, match="another run is at work in it"),
+            claimed(RunDirectory(tmp_path / "run"), resume=True),
+        ):
             pytest.fail("two in one directory")
-    with claimed(tmp_path / "run", resume=True):
+    with claimed(RunDirectory(tmp_path / "run"), resume=True):
         pass
 
 
 def test_a_run_is_not_overwritten_without_being_asked_to(tmp_path):
     finished_run(tmp_path / "run")
     with pytest.raises(FileProblem, match=r"holds a run. Go on with it \(--resume\), replace it \(--force\)"):
-        claimed(tmp_path / "run").__enter__()
+        claimed(RunDirectory(tmp_path / "run")).__enter__()
     for option in ({"resume": True}, {"force": True}):
-        with claimed(tmp_path / "run", **option):
+        with claimed(RunDirectory(tmp_path / "run"), **option):
             pass
     with pytest.raises(BadArgument, match="--resume and --force"):
-        claimed(tmp_path / "run", resume=True, force=True).__enter__()
+        claimed(RunDirectory(tmp_path / "run"), resume=True, force=True).__enter__()
 
 
 @pytest.mark.parametrize("part", ["config.toml", "checkpoints", "run-1"])
@@ -71,18 +75,18 @@ def test_what_is_left_of_a_run_is_not_overwritten(tmp_path, part):
     tmp_path.mkdir()
     (whole.path if part == "run-1" else whole.path / part).rename(tmp_path / part)
     with pytest.raises(FileProblem, match="holds a run"):
-        claimed(tmp_path).__enter__()
+        claimed(RunDirectory(tmp_path)).__enter__()
 
 
 def test_another_run_is_waited_for_with_patience(tmp_path):
     seen = []
 
     def wait():
-        with claimed(tmp_path, resume=True, patience=30):
+        with claimed(RunDirectory(tmp_path), resume=True, patience=30):
             seen.append("the second")
 
     second = threading.Thread(target=wait)
-    with claimed(tmp_path):
+    with claimed(RunDirectory(tmp_path)):
         second.start()
         second.join(0.2)
         seen.append("the first")
@@ -93,20 +97,20 @@ def test_another_run_is_waited_for_with_patience(tmp_path):
 def test_a_directory_that_cannot_be_written_to_is_a_line_before_any_work(tmp_path):
     (tmp_path / "config.toml").mkdir()
     with pytest.raises(FileProblem, match=r"config.toml: cannot be written"):
-        claimed(tmp_path, resume=True).__enter__()
+        claimed(RunDirectory(tmp_path), resume=True).__enter__()
 
 
 @pytest.mark.parametrize("options", [{}, {"resume": True}, {"force": True}])
 def test_somebody_elses_directory_is_refused_whatever_is_asked(tmp_path, options):
     (tmp_path / "thesis.tex").write_text("mine")
     with pytest.raises(FileProblem, match=r"is not empty \(it holds thesis.tex\) and no run"):
-        claimed(tmp_path, **options).__enter__()
+        claimed(RunDirectory(tmp_path), **options).__enter__()
     assert "thesis.tex" in names(tmp_path)
 
 
 def test_bootstrap_trees_alone_are_a_beginning(tmp_path):
     (tmp_path / "bootstrap").mkdir()
-    with claimed(tmp_path):
+    with claimed(RunDirectory(tmp_path)):
         pass
 
 
@@ -131,7 +135,7 @@ def test_what_killed_writers_have_left_is_removed(tmp_path):
     mine = [tmp_path / "run" / "thesis.unfinished", tmp_path / "run" / ".thesis.tex.abc.unfinished"]
     for path in (*left, *mine):
         path.write_text("")
-    with claimed(tmp_path / "run", resume=True):
+    with claimed(RunDirectory(tmp_path / "run"), resume=True):
         assert not any(path.exists() for path in left)
         assert all(path.exists() for path in mine)
 
@@ -157,9 +161,9 @@ def test_several_runs_are_counted_from_one_to_the_last_and_one_that_is_lost_coun
 def test_a_file_in_the_place_of_a_directory_is_a_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileProblem, match="is not a directory"):
-        claimed(tmp_path / "file").__enter__()
+        claimed(RunDirectory(tmp_path / "file")).__enter__()
     with pytest.raises(FileProblem, match="cannot be written"):
-        claimed(tmp_path / "file" / "below").__enter__()
+        claimed(RunDirectory(tmp_path / "file" / "below")).__enter__()
 
 
 def test_files_of_other_programs_that_have_the_same_names_are_no_run_and_stay(tmp_path):
@@ -170,7 +174,7 @@ def test_files_of_other_programs_that_have_the_same_names_are_no_run_and_stay(tm
     (tmp_path / "run-1").mkdir()
     for options in ({}, {"resume": True}, {"force": True}):
         with pytest.raises(FileProblem, match="is not empty"):
-            claimed(tmp_path, **options).__enter__()
+            claimed(RunDirectory(tmp_path), **options).__enter__()
     run = finished_run(tmp_path / "run")
     (run.checkpoints.path / "resnet.pt").write_text("mine")
     run.tensorboard.mkdir()

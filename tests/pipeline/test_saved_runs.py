@@ -8,7 +8,8 @@ from inference.test_checkpoints import begun, checkpoint_of
 from phloem.config import InferConfig, to_toml
 from phloem.data.alignment import Alignment
 from phloem.errors import FileProblem
-from phloem.pipeline.run_directory import CONFIG, RunDirectory
+from phloem.pipeline.run_directory import RunDirectory
+from phloem.pipeline.run_traces import CONFIG
 from phloem.pipeline.saved_runs import SavedRuns, alignment_of, find_saved, run_configs
 
 CONFIG_OF_ONE = InferConfig(seed=5, runs=1)

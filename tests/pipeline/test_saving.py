@@ -37,15 +37,16 @@ def saver_in(folder, interval=NEVER, steps_done=0):
     for _ in range(steps_done):
         training.step()
     notices = []
-    run = RunDirectory(folder)
-    return Saver(run, checkpoint_of(training, history), training, interval, notices.append), training, notices
+    checkpoints = RunDirectory(folder).checkpoints
+    saver = Saver(checkpoints, training, lambda: checkpoint_of(training, history), interval, notices.append)
+    return saver, training, notices
 
 
 def break_disk(monkeypatch):
-    def fail(*_arguments):
+    def fail(*_arguments, **_options):
         raise DiskFull("x: cannot be written (No space left on device).")
 
-    monkeypatch.setattr("phloem.inference.checkpoints.write_checkpoint", fail)
+    monkeypatch.setattr("phloem.inference.checkpoints.write_sealed", fail)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_a_run_is_saved_when_its_time_has_come(tmp_path, clock):
         training.step()
         saver.after_step()
         assert saver.saved_step == saved
-        assert (saver._run.checkpoints.newest_step() or 0) == saved
+        assert (saver._folder.newest_step() or 0) == saved
 
 
 def test_a_run_is_saved_every_so_many_steps(tmp_path):
@@ -172,7 +173,7 @@ def test_a_lost_folder_of_checkpoints_is_made_again(tmp_path):
     (tmp_path / "checkpoints" / "step-000000001.safetensors").unlink()
     (tmp_path / "checkpoints").rmdir()
     saver.save()
-    assert saver._run.checkpoints.newest_step() == 1
+    assert saver._folder.newest_step() == 1
 
 
 REPORTS = [Report(step, step / 7, 0.5, -1.0 / step, float("nan"), 3, 0) for step in (1, 2, 3)]
@@ -180,23 +181,23 @@ REPORTS = [Report(step, step / 7, 0.5, -1.0 / step, float("nan"), 3, 0) for step
 
 def test_a_history_file_grows_by_rows_and_loses_those_after_a_checkpoint(tmp_path):
     path = tmp_path / "history.csv"
-    file = HistoryFile(path)
+    file = HistoryFile(path, Report)
     for count in (1, 2, 3):
         file.write(REPORTS[:count])
-        assert [report.step for report in read_history(path)] == [1, 2, 3][:count]
+        assert [report.step for report in read_history(path, Report)] == [1, 2, 3][:count]
     whole = path.read_bytes()
-    HistoryFile(path).write(REPORTS[:2])
-    assert [report.step for report in read_history(path)] == [1, 2]
-    HistoryFile(path).rewrite(REPORTS)
+    HistoryFile(path, Report).write(REPORTS[:2])
+    assert [report.step for report in read_history(path, Report)] == [1, 2]
+    HistoryFile(path, Report).rewrite(REPORTS)
     assert path.read_bytes() == whole
-    again = read_history(path)[2]
+    again = read_history(path, Report)[2]
     assert again[2:4] == REPORTS[2][2:4]
     assert again.seconds == pytest.approx(REPORTS[2].seconds, abs=1e-3)
 
 
 def test_a_row_that_could_not_be_written_is_written_with_the_next(tmp_path):
     path = tmp_path / "history.csv"
-    file = HistoryFile(path)
+    file = HistoryFile(path, Report)
     file.write(REPORTS[:1])
     path.unlink()
     path.mkdir()
@@ -205,11 +206,11 @@ def test_a_row_that_could_not_be_written_is_written_with_the_next(tmp_path):
     path.rmdir()
     for count in (2, 3):
         file.write(REPORTS[:count])
-        assert [report.step for report in read_history(path)] == [1, 2, 3][:count]
+        assert [report.step for report in read_history(path, Report)] == [1, 2, 3][:count]
 
 
 @pytest.mark.parametrize("content", ["", "step\n1\n", "{header}\n1,2\n", "{header}\n1,x,1,1,1,1,1\n"])
 def test_a_file_that_is_no_history_is_a_line(tmp_path, content):
     (tmp_path / "h.csv").write_text(content.format(header=",".join(Report._fields)))
     with pytest.raises(FileProblem, match=r"h.csv: is (no history|damaged)"):
-        read_history(tmp_path / "h.csv")
+        read_history(tmp_path / "h.csv", Report)

@@ -19,7 +19,9 @@ from phloem.config.resolve import read_config as read_config
 from phloem.config.resolve import resolve as resolve
 from phloem.config.toml import HEADING as HEADING
 from phloem.config.toml import FileSettings as FileSettings
+from phloem.config.toml import command_of as command_of
 from phloem.config.toml import from_toml as from_toml
+from phloem.config.toml import heading as heading
 from phloem.config.toml import read_toml as read_toml
 from phloem.config.toml import to_toml as to_toml
 from phloem.config.training import DECAYS as DECAYS

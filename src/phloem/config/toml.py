@@ -12,7 +12,7 @@ from phloem.config.infer import InferConfig
 from phloem.config.keys import flatten, nested, values_of
 from phloem.errors import ConfigError, FileProblem
 
-HEADING: Final = "# All settings of `phloem infer`; what is not set has no line.\n"
+_HEADING: Final = re.compile(r"# All settings of `phloem ([a-z ]+)`;")
 _PLACE: Final = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _ARRAY: Final = re.compile(r"\[\n([^\]]*),\n\]")
 
@@ -23,6 +23,20 @@ class FileSettings(dict[str, Any]):
     def __init__(self, settings: Mapping[str, Any], source: str) -> None:
         super().__init__(settings)
         self.source = source
+
+
+def heading(command: str) -> str:
+    """The first line of the settings of a command, which is named without `phloem`."""
+    return f"# All settings of `phloem {command}`; what is not set has no line.\n"
+
+
+HEADING: Final = heading("infer")
+
+
+def command_of(text: str) -> str | None:
+    """The command whose settings a text's first line speaks of, without `phloem`; None for other texts."""
+    found = _HEADING.match(text)
+    return found[1] if found else None
 
 
 def to_toml(config: InferConfig) -> str:

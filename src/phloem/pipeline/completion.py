@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from phloem.config import read_config
@@ -12,9 +13,11 @@ from phloem.inference.evaluation import evaluate
 from phloem.inference.training import Report, StepInfo, Training, train
 from phloem.interrupts import held
 from phloem.pipeline.events import TrainingEvents
+from phloem.pipeline.history_file import HistoryFile
 from phloem.pipeline.model_building import build_model, build_target, single_threaded_products
 from phloem.pipeline.results import Results, write_results
-from phloem.pipeline.run_directory import CONFIG, RunDirectory
+from phloem.pipeline.run_directory import RunDirectory
+from phloem.pipeline.run_traces import CONFIG
 from phloem.pipeline.saving import CheckpointInterval, Saver
 from phloem.random_streams import RandomStream
 from phloem.variational.support_file import write_support
@@ -40,10 +43,18 @@ def complete_run(
     target = build_target(checkpoint.patterns, config, options.threads)
     training = Training(build_model(checkpoint.support, config), target, config.training, seed=config.seed)
     training.restore(checkpoint.training)
-    saver = Saver(run, checkpoint, training, options.interval, lambda text: progress(Notice(text)))
+    history = checkpoint.history
+    history_file = HistoryFile(run.path / "history.csv", Report)
+    saver = Saver(
+        run.checkpoints,
+        training,
+        capture=lambda: replace(checkpoint, training=training.state()),
+        interval=options.interval,
+        notice=lambda text: progress(Notice(text)),
+    )
     run.write(CONFIG, checkpoint.config)
     write_support(checkpoint.support, run.path / "support.npz")
-    saver.write_history()
+    history_file.write_if_possible(history.reports)
     steps = config.training.steps
     next_news = 0.0
 
@@ -56,18 +67,18 @@ def complete_run(
 
     with (
         single_threaded_products(),
-        TrainingEvents(run, saver.history.last_step, enabled=options.tensorboard) as events,
+        TrainingEvents(run, history.last_step, enabled=options.tensorboard) as events,
     ):
 
         def after_report(report: Report) -> None:
-            saver.write_history()
+            history_file.write_if_possible(history.reports)
             events.add(report)
             progress(News(number, "training", report.step / steps, report.step, report))
 
-        before = saver.history.reports[-1] if saver.history.reports else None
+        before = history.reports[-1] if history.reports else None
         progress(News(number, "training", training.steps_done / steps, training.steps_done, before))
         try:
-            train(training, config.evaluation, history=saver.history, progress=after_report, after_step=after_step)
+            train(training, config.evaluation, history=history, progress=after_report, after_step=after_step)
         except KeyboardInterrupt:
             # The first step of a session may have been left half-way. Before it nothing had changed.
             if training.steps_done > checkpoint.step + 1:
@@ -89,5 +100,5 @@ def complete_run(
             progress=lambda repeat: progress(News(number, "evaluation", repeat / repeats, training.steps_done)),
         )
     draws = drawn.draws(checkpoint.support.taxa)
-    write_results(run, Results(config, training, saver.history, True, config.evaluation, evaluation, draws))
+    write_results(run, Results(config, training, history, True, config.evaluation, evaluation, draws))
     progress(News(number, "done", 1.0, training.steps_done))

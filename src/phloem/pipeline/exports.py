@@ -13,7 +13,7 @@ from phloem.inference.history import Report
 from phloem.pipeline.history_file import read_history
 from phloem.pipeline.posterior import Posterior
 from phloem.pipeline.provenance_file import read_provenance
-from phloem.pipeline.run_directory import PROVENANCE
+from phloem.pipeline.run_traces import PROVENANCE
 from phloem.pipeline.sampling import PosteriorSample, sample_posterior
 from phloem.report.contents import CredibleSet, ReportContents
 from phloem.report.html import render_report
@@ -106,7 +106,7 @@ def write_trace(sample: PosteriorSample, path: Path) -> None:
 
 def histories_of(posterior: Posterior) -> list[list[Report]]:
     """The reports of each run's training."""
-    return [read_history(run.directory / "history.csv") for run in posterior.runs or (posterior,)]
+    return [read_history(run.directory / "history.csv", Report) for run in posterior.runs or (posterior,)]
 
 
 def report_contents(posterior: Posterior, consensus: SummaryTree, threshold: float) -> ReportContents:

@@ -23,12 +23,15 @@ from phloem.pipeline.completion import Progress, RunOptions, complete_run
 from phloem.pipeline.events import check_tensorboard
 from phloem.pipeline.exports import make_exports
 from phloem.pipeline.model_building import build_model, build_target
+from phloem.pipeline.owned_directory import claimed
 from phloem.pipeline.posterior import Posterior, TemporaryHome, can_be_loaded, is_finished, load_from
 from phloem.pipeline.provenance import write_provenance
-from phloem.pipeline.run_directory import CONFIG, RunDirectory, claimed
+from phloem.pipeline.run_directory import RunDirectory
+from phloem.pipeline.run_traces import CONFIG
 from phloem.pipeline.saved_runs import SavedRuns, alignment_of, find_saved, run_configs
 from phloem.pipeline.several_runs import complete_runs
 from phloem.pipeline.support_source import SupportSource, Trees
+from phloem.search.replicates import alignment_hash
 from phloem.target.threads import physical_cores
 from phloem.trees.sample import TreeSample
 from phloem.variational.support import SubsplitSupport
@@ -80,7 +83,10 @@ def run_inference(request: Request, options: RunOptions, progress: Progress) -> 
         check_tensorboard()
     begun = not request.force
     try:
-        with stoppable(), claimed(request.directory, resume=request.resume, force=request.force) as directory:
+        with (
+            stoppable(),
+            claimed(RunDirectory(request.directory), resume=request.resume, force=request.force) as directory,
+        ):
             plan = _plan(directory, request, options, progress)
             begun = True
             runs = _begin(directory, request, plan)
@@ -159,7 +165,8 @@ def _begin(directory: RunDirectory, request: Request, plan: Plan) -> list[RunDir
 def _record(run: RunDirectory, request: Request, config: InferConfig, source: str, alignment: Alignment) -> None:
     """Write down what the run is: where it comes from, then its settings."""
     trees = ["a tree sample" if isinstance(tree, TreeSample) else str(tree) for tree in request.trees]
-    write_provenance(run, alignment, source, config, request.command, trees)
+    inputs = {"alignment": {"source": source, "sha256": alignment_hash(alignment)}, "trees": trees}
+    write_provenance(run, inputs, seed=config.seed, command=request.command)
     run.write(CONFIG, to_toml(config))
 
 

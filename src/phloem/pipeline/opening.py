@@ -15,7 +15,8 @@ from phloem.pipeline.combination import summarize_runs
 from phloem.pipeline.model_building import build_target, restore_training, single_threaded_products
 from phloem.pipeline.posterior import Posterior, is_finished, load_posterior
 from phloem.pipeline.results import Results, summarize
-from phloem.pipeline.run_directory import CONFIG, RunDirectory
+from phloem.pipeline.run_directory import RunDirectory
+from phloem.pipeline.run_traces import CONFIG
 from phloem.random_streams import RandomStream
 from phloem.trees.splits import split_frequencies
 
@@ -81,8 +82,7 @@ def taxa_of(path: str | Path) -> tuple[str, ...]:
 
 def _existing(path: str | Path) -> RunDirectory:
     directory = RunDirectory(Path(path))
-    if not directory.holds_run():
-        raise FileProblem(f"{path}: holds no run of phloem's. Check the path.")
+    directory.check_holds_run()
     return directory
 
 

@@ -23,8 +23,10 @@ from phloem.inference.parameters import read_parameters
 from phloem.inference.trust import Trust
 from phloem.pipeline.history_file import read_history
 from phloem.pipeline.model_building import build_model, build_target, restore_training
+from phloem.pipeline.owned_directory import LOCK
 from phloem.pipeline.results import read_trust
-from phloem.pipeline.run_directory import CONFIG, DRAWS, LOCK, RunDirectory
+from phloem.pipeline.run_directory import DRAWS, RunDirectory
+from phloem.pipeline.run_traces import CONFIG
 from phloem.pipeline.saved_runs import alignment_of
 from phloem.pipeline.tables import read_clades, read_topologies
 from phloem.report.text import describe_posterior
@@ -108,7 +110,7 @@ class Posterior:
     @cached_property
     def history(self) -> list[Report]:
         """The reports of the training."""
-        return read_history(self.best_run.directory / "history.csv")
+        return read_history(self.best_run.directory / "history.csv", Report)
 
     @property
     def source(self) -> str:
@@ -234,8 +236,7 @@ def load_posterior(directory: str | Path) -> Posterior:
 def load_from(directory: Path, home: TemporaryHome | None) -> Posterior:
     """The posterior of a finished run in a directory that may be a temporary one."""
     run = RunDirectory(directory)
-    if not run.holds_run():
-        raise FileProblem(f"{directory}: holds no run of phloem's. Check the path.")
+    run.check_holds_run()
     if not (run.path / "summary.json").exists():
         raise FileProblem(f"{directory}: the run is not finished. Go on with it: --resume.")
     for name in (CONFIG, "topologies.csv", "clades.csv"):

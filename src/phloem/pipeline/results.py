@@ -7,7 +7,7 @@ from phloem.inference.diagnostics import effective_sample_size, pareto_shape, sm
 from phloem.inference.draws import Draws
 from phloem.inference.draws_file import write_draws
 from phloem.inference.evaluation import Evaluation
-from phloem.inference.history import History
+from phloem.inference.history import History, Report
 from phloem.inference.parameters import write_parameters
 from phloem.inference.training import Training
 from phloem.inference.trust import Finding, Trust, judge
@@ -40,7 +40,7 @@ class Results(NamedTuple):
 def write_results(run: RunDirectory, results: Results) -> None:
     """Write the results, the summary last: where it is, all else is. No byte of them depends on time."""
     write_parameters(results.training.model, run.path / "parameters.safetensors")
-    HistoryFile(run.path / "history.csv").rewrite(results.history.reports)
+    HistoryFile(run.path / "history.csv", Report).rewrite(results.history.reports)
     write_draws(results.draws, run.path / DRAWS)
     write_tables(run, results.draws.weighted())
     run.write_summary(summarize(results))

@@ -13,7 +13,8 @@ from phloem.errors import BadArgument, FileProblem
 from phloem.files import read_bytes
 from phloem.inference.checkpoints import Checkpoint
 from phloem.pipeline.provenance_file import read_provenance
-from phloem.pipeline.run_directory import CONFIG, PROVENANCE, RunDirectory
+from phloem.pipeline.run_directory import RunDirectory
+from phloem.pipeline.run_traces import CONFIG, PROVENANCE
 from phloem.pipeline.support_source import Trees
 from phloem.variational.support import SubsplitSupport
 from phloem.variational.support_file import support_arrays

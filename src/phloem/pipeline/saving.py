@@ -3,15 +3,10 @@
 import re
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol
 
+from phloem.checkpoint_folder import C, CheckpointFolder
 from phloem.errors import BadArgument, DiskFull, FileProblem
-from phloem.inference.checkpoints import Checkpoint
-from phloem.inference.history import History
-from phloem.inference.training import Training
-from phloem.pipeline.history_file import HistoryFile
-from phloem.pipeline.run_directory import RunDirectory
 
 RETRY_SECONDS = 10.0
 PATIENCE_SECONDS = 600.0  # at the end of training, when there is nothing else left to do
@@ -37,31 +32,33 @@ def parse_interval(text: str) -> CheckpointInterval:
     raise BadArgument(f"--checkpoint-every {text}: give seconds, such as 90s, 5m or 1h, or steps, such as 1000steps.")
 
 
-class Saver:
-    """Keeps a run's checkpoints and its history file up to date."""
+class Steps(Protocol):
+    """A training, which counts its steps."""
+
+    steps_done: int
+
+
+class Saver(Generic[C]):
+    """Keeps a run's checkpoints up to date."""
 
     def __init__(
         self,
-        run: RunDirectory,
-        begun: Checkpoint,
-        training: Training,
+        folder: CheckpointFolder[C],
+        training: Steps,
+        capture: Callable[[], C],
         interval: CheckpointInterval,
         notice: Callable[[str], None],
     ) -> None:
-        self._run = run
-        self._begun = begun
+        """training: as it was saved last. capture: makes a checkpoint of it as it is."""
+        self._folder = folder
         self._training = training
+        self._capture = capture
         self._interval = interval
         self._notice = notice
-        self._history_file = HistoryFile(run.path / "history.csv")
         self._due = self._next_due()
         self._retry_at = 0.0
         self._problem: FileProblem | None = None
-        self.saved_step = begun.step
-
-    @property
-    def history(self) -> History:
-        return self._begun.history
+        self.saved_step = training.steps_done
 
     def after_step(self) -> None:
         """Save if it is time."""
@@ -73,11 +70,7 @@ class Saver:
 
     def save(self) -> None:
         """Write a checkpoint of the training as it is."""
-        begun = self._begun
-        state = self._training.state()
-        self._run.checkpoints.add(
-            Checkpoint(begun.source, begun.config, begun.patterns, begun.support, state, begun.history)
-        )
+        self._folder.add(self._capture())
         self.saved_step = self._training.steps_done
         self._due = self._next_due()
 
@@ -86,8 +79,8 @@ class Saver:
         try:
             self.save()
         except FileProblem as problem:
-            if not self._run.path.is_dir():
-                raise FileProblem(f"{self._run.path}: the run directory is gone. Start the run again.") from None
+            if not (run := self._folder.path.parent).is_dir():
+                raise FileProblem(f"{run}: the run directory is gone. Start the run again.") from None
             if not self._retry_at:
                 self._notice(f"{problem} The last checkpoint is of step {self.saved_step:,}; {meanwhile}.")
             self._retry_at = time.monotonic() + RETRY_SECONDS
@@ -105,11 +98,6 @@ class Saver:
             if not isinstance(self._problem, DiskFull) or time.monotonic() + RETRY_SECONDS > give_up:
                 self.save()
             time.sleep(RETRY_SECONDS)
-
-    def write_history(self) -> None:
-        """Have all reports in the history file, if that is possible now."""
-        with suppress(FileProblem):  # the next report writes it, or the end of the run, and checkpoints hold it
-            self._history_file.write(self.history.reports)
 
     def _next_due(self) -> float:
         return time.monotonic() + (self._interval.seconds or 0.0)

@@ -18,7 +18,8 @@ from phloem.errors import PhloemError
 from phloem.inference.history import Report
 from phloem.interrupts import stoppable
 from phloem.pipeline.completion import RunOptions, complete_run
-from phloem.pipeline.run_directory import claimed
+from phloem.pipeline.owned_directory import claimed
+from phloem.pipeline.run_directory import RunDirectory
 from phloem.pipeline.saving import CheckpointInterval
 
 DONE, FAILED, INTERRUPTED = 0, 2, 130
@@ -50,7 +51,7 @@ def work(task: str) -> int:
     options = RunOptions(threads, CheckpointInterval(*interval), tensorboard)
     Thread(target=_stop_when_orphaned, daemon=True).start()
     try:
-        with stoppable(), claimed(Path(path), resume=True, patience=PATIENCE_SECONDS) as run:
+        with stoppable(), claimed(RunDirectory(Path(path)), resume=True, patience=PATIENCE_SECONDS) as run:
             checkpoint, _ = run.checkpoints.newest()
             assert checkpoint is not None  # whoever began this process has just written or read it
             complete_run(run, checkpoint, options, lambda event: _print(encode_event(event)), number=number)

@@ -1,0 +1,144 @@
+"""Files of arrays and texts under a seal: each is whole or is known not to be.
+
+A file is in safetensors format: arrays, and in its header a few texts. One of these is the SHA-256 of the file with
+that text's own place full of zeros, so that no byte can change unnoticed. Nothing in it is ever executed.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors.numpy
+
+from phloem.errors import FileProblem
+from phloem.files import atomic_write, cannot_read
+
+NO_DIGEST = b"0" * 64
+FIRST_KIND = "infer"  # of files that do not say of which kind they are: there was no other
+LONGEST_HEADER = 100_000_000  # bytes, which safetensors has as its limit too
+
+
+class OtherFormat(FileProblem):
+    """A file that another version of phloem wrote: it is not damaged, and must not be passed over."""
+
+
+class OtherKind(FileProblem):
+    """A file of a run of another command: it is not damaged either."""
+
+
+class Sealed(NamedTuple):
+    """What such a file holds."""
+
+    arrays: dict[str, np.ndarray[Any, Any]]
+    texts: dict[str, str]
+
+
+def write_sealed(
+    path: Path, arrays: Mapping[str, np.ndarray[Any, Any]], texts: Mapping[str, str], *, kind: str, layout: str
+) -> None:
+    """Write a file; a reader finds all of it or nothing.
+
+    kind: whose it is, the words after `phloem` of the command that makes such files. layout: a number that changes
+    when the parts do.
+    """
+    own = {"kind": kind, "format": layout, "phloem": version("phloem"), "sha256": NO_DIGEST.decode()}
+    content = safetensors.numpy.save(
+        {name: np.asarray(array, order="C") for name, array in arrays.items()}, {**texts, **own}
+    )
+    header_end = _header_end(content)
+    digest = hashlib.sha256(content).hexdigest().encode()
+    with atomic_write(path) as stream:
+        stream.write(_replace_digest(content[:header_end], NO_DIGEST, digest))
+        stream.write(content[header_end:])
+
+
+def read_sealed(path: Path, *, kind: str, layout: str) -> Sealed:
+    """What is in a file of this kind and layout; an error that says what is wrong with any other file."""
+    content, texts = _read_whole(path)
+    if (found := _kind(texts)) != kind:
+        raise OtherKind(f"{path}: is of a run of `phloem {found}`, not of `phloem {kind}`. Name another directory.")
+    if (written_as := texts["format"]) != layout:
+        raise OtherFormat(
+            f"{path}: was written by phloem {texts.get('phloem')}, in format {written_as}, and this version has format "
+            f"{layout}. Go on with that version, or start anew with --force."
+        )
+    with making_sense(path):
+        return Sealed(safetensors.numpy.load(content), texts)
+
+
+def sealed_kind(path: Path, *, expected: str) -> str | None:
+    """Of which kind a file is, or None if it is too damaged to say it.
+
+    What is expected is believed by the header alone, which is quick; anything else only of a file that is whole.
+    """
+    try:
+        with path.open("rb") as stream:
+            length = int.from_bytes(stream.read(8), "little")
+            found = _kind(_texts(stream.read(min(length, LONGEST_HEADER))))
+        return found if found == expected else _kind(_read_whole(path)[1])
+    except Exception:  # a damaged header fails in a dozen ways
+        return None
+
+
+@contextmanager
+def making_sense(path: Path) -> Iterator[None]:
+    """Whatever goes wrong while the parts of a whole file are put together is said in terms of the file."""
+    try:
+        yield
+    except Exception:
+        raise _damaged(path, "its parts make no sense") from None
+
+
+def prefixed(prefix: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+    """Arrays of one part of what a file holds, under names that say so."""
+    return {f"{prefix}.{name}": array for name, array in arrays.items()}
+
+
+def without_prefix(prefix: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays of that part, under their own names."""
+    start = f"{prefix}."
+    return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
+
+
+def _read_whole(path: Path) -> tuple[bytes, dict[str, str]]:
+    """A file's content and its texts, if the seal is right."""
+    try:
+        content = path.read_bytes()
+    except OSError as problem:
+        raise cannot_read(path, problem) from None
+    try:
+        header_end = _header_end(content)
+        texts = _texts(content[8:header_end])
+        digest, _ = texts["sha256"].encode(), texts["format"]
+    except Exception:  # as above
+        raise _damaged(path, "it has no header of phloem's") from None
+    original = _replace_digest(content[:header_end], digest, NO_DIGEST) + content[header_end:]
+    if hashlib.sha256(original).hexdigest().encode() != digest:
+        raise _damaged(path, "its checksum is wrong")
+    return content, texts
+
+
+def _kind(texts: Mapping[str, str]) -> str:
+    return texts.get("kind", FIRST_KIND)
+
+
+def _texts(header: bytes) -> dict[str, str]:
+    texts: dict[str, str] = json.loads(header)["__metadata__"]
+    return texts
+
+
+def _header_end(content: bytes) -> int:
+    return 8 + int.from_bytes(content[:8], "little")
+
+
+def _replace_digest(header: bytes, old: bytes, new: bytes) -> bytes:
+    return header.replace(b'"sha256":"' + old, b'"sha256":"' + new, 1)
+
+
+def _damaged(path: Path, what: str) -> FileProblem:
+    return FileProblem(f"{path}: is damaged ({what}).")
