@@ -25,7 +25,7 @@ class LogAxis(NamedTuple):
     def percents(self, values: FloatArray) -> FloatArray:
         """Heights above the lower end, in percent of the axis."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.where(values > 0, np.log10(values), self.low)
+            logs = np.where(values <= 0, self.low, np.log10(values))
         return np.asarray(100 * (np.maximum(logs, self.low) - self.low) / (self.high - self.low))
 
     def ticks(self) -> list[Tick]:

@@ -100,6 +100,8 @@ def _band(curves: Sequence[tuple[Sequence[int], Sequence[float]]]) -> Band:
 
 
 def _check(experiment: DensityExperiment) -> None:
+    if not experiment.target.sum() > 0:
+        raise BadArgument("density experiment: no topology has a target above 0. Give probabilities that sum to one.")
     for repeat in experiment.repeats:
         where = f"density experiment, {repeat.convolution} with seed {repeat.seed}"
         if not len(repeat.steps) == len(repeat.losses) == len(repeat.divergences):

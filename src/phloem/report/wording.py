@@ -65,6 +65,13 @@ def deviation(value: float | None) -> str:
     return f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
 
 
+def spread(mean: float, value: float) -> str:
+    """A standard deviation, with as many decimals as `length` gives its mean."""
+    if not math.isfinite(value) or not mean >= 0.001:
+        return length(value)
+    return f"{value:.4f}" if value == 0 or value >= 0.00005 else "<0.0001"
+
+
 def powers_of_ten(powers: Sequence[int]) -> list[str]:
     """`0.01`, `0.1`, `1`, or `10⁻⁸`, `10⁻⁷` for all of them where zeros would have to be counted."""
     if all(abs(power) <= MOST_ZEROS for power in powers):
