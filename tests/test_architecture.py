@@ -41,8 +41,8 @@ MAY_IMPORT = {
     "variational": FOUNDATION | {"kernels", "trees", "features"},
     "inference": FOUNDATION | {"kernels", "data", "trees", "target", "features", "variational"},
     "energy": FOUNDATION | {"kernels", "trees", "features", "variational", "inference"},
-    "report": FOUNDATION | {"kernels", "data", "trees", "inference"},
-    "plot": FOUNDATION | {"kernels", "data", "trees", "inference", "report"},
+    "report": FOUNDATION | {"kernels", "data", "trees", "inference", "energy"},
+    "plot": FOUNDATION | {"kernels", "data", "trees", "inference", "energy", "report"},
     "display": {"errors", "data", "inference"},
     "pipeline": FOUNDATION
     | {"kernels", "data", "trees", "target", "search", "features", "variational", "inference", "energy", "report"}

@@ -3,6 +3,7 @@
 from matplotlib.figure import Figure as Figure
 
 from phloem.plot.clade_agreement import clades as clades
+from phloem.plot.density_experiment import density as density
 from phloem.plot.gaps import gaps as gaps
 from phloem.plot.importance_weights import weights as weights
 from phloem.plot.length_distribution import tree_lengths as tree_lengths

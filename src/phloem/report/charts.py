@@ -104,7 +104,7 @@ def _chart(title: str, field: str, histories: Sequence[Sequence[Report]], last: 
     low, high = _shown_range(lines, histories, last)
     everything = [value for line in lines for _, value in line]
     curves = [
-        Curve(_points(line, last, low, high), run % RUN_LOOKS, f"run {run + 1}") for run, line in enumerate(lines)
+        Curve(curve_points(line, last, low, high), run % RUN_LOOKS, f"run {run + 1}") for run, line in enumerate(lines)
     ]
     tempered = max(
         (report.step for history in histories for report in history if report.inverse_temperature < 1), default=0
@@ -135,7 +135,7 @@ def _shown_range(
     return low - spread, high + 0.4 * spread  # more below, where the curves come from
 
 
-def _points(line: list[tuple[int, float]], last: int, low: float, high: float) -> str:
+def curve_points(line: list[tuple[int, float]], last: int, low: float, high: float) -> str:
     """Corners of a curve; those far outside are held near the plot, so that no number is huge."""
     every = max(1, math.ceil(len(line) / MOST_POINTS))
     kept = line[::every] + (line[-1:] if (len(line) - 1) % every else [])

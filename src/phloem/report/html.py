@@ -1,10 +1,8 @@
 """The report: one HTML file with everything in it."""
 
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from phloem.inference.trust import Level
 from phloem.report import wording
@@ -14,6 +12,7 @@ from phloem.report.clade_table import branch_table, clade_table
 from phloem.report.cloud import cloud_data
 from phloem.report.contents import ReportContents
 from phloem.report.embedded import embedded_json
+from phloem.report.environment import environment
 from phloem.report.topology_browser import browser_data, interior_count, topologies_shown
 from phloem.report.tree_svg import consensus_layout, draw_consensus
 from phloem.trees.branch_lengths import tree_lengths
@@ -38,7 +37,7 @@ def render_report(contents: ReportContents) -> str:
     release = phloem_version(contents.provenance)
     cloud = cloud_data(contents, layout)
     return (
-        _environment()
+        environment()
         .get_template("report.html")
         .render(
             contents=contents,
@@ -64,29 +63,6 @@ def render_report(contents: ReportContents) -> str:
             bibtex=bibtex(release),
         )
     )
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("phloem.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["counted"] = wording.count  # jinja's own `count` is a length
-    for name in ("percent", "decimal", "deviation", "brief", "short_name"):
-        environment.filters[name] = getattr(wording, name)
-    environment.globals["source"] = _source
-    return environment
-
-
-def _source(name: str) -> str:
-    """A style sheet or script of ours as it is."""
-    environment = _environment()
-    assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0]
 
 
 def _where_drawn(contents: ReportContents) -> str:

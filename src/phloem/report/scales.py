@@ -40,6 +40,12 @@ def log_ticks(low: float, high: float) -> list[Tick]:
     return [Tick(place, f"{number:g}") for place, number in places if -1e-6 <= place <= 100 + 1e-6]
 
 
+def whole_powers(low: int, high: int, most: int = 6) -> list[int]:
+    """Powers of ten at even distances from `high` downwards, at most so many."""
+    every = math.ceil((high - low + 1) / most)
+    return list(range(high, low - 1, -every))[::-1]
+
+
 def _multiples(step: float, low: float, high: float) -> list[float]:
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [number * step for number in range(first, last + 1)]

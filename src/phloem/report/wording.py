@@ -8,6 +8,8 @@ UNKNOWN = "–"
 MINUS = "\N{MINUS SIGN}"
 NO_BREAK = "\N{NARROW NO-BREAK SPACE}"
 LONGEST_NAME = 34  # characters of a name beside a tree
+MOST_ZEROS = 3  # of a power of ten in digits
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def count(number: int, noun: str = "", plural: str = "") -> str:
@@ -61,6 +63,30 @@ def deviation(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return ""
     return f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
+
+
+def spread(mean: float, value: float) -> str:
+    """A standard deviation, with as many decimals as `length` gives its mean."""
+    if not math.isfinite(value) or not mean >= 0.001:
+        return length(value)
+    return f"{value:.4f}" if value == 0 or value >= 0.00005 else "<0.0001"
+
+
+def powers_of_ten(powers: Sequence[int]) -> list[str]:
+    """`0.01`, `0.1`, `1`, or `10⁻⁸`, `10⁻⁷` for all of them where zeros would have to be counted."""
+    if all(abs(power) <= MOST_ZEROS for power in powers):
+        return [f"{10.0**power:,g}" for power in powers]
+    return [f"10{str(power).translate(RAISED)}" for power in powers]
+
+
+def duration(seconds: float) -> str:
+    """`40 s`, `12 min` or `3.5 h`."""
+    if not math.isfinite(seconds):
+        return UNKNOWN
+    if seconds < 99.5:
+        return f"{seconds:.0f}{NO_BREAK}s" if seconds >= 9.95 else f"{seconds:.1f}{NO_BREAK}s"
+    minutes = seconds / 60
+    return f"{minutes:.0f}{NO_BREAK}min" if minutes < 99.5 else f"{minutes / 60:.1f}{NO_BREAK}h"
 
 
 def brief(names: Sequence[str], shown: int = 3) -> str:
