@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from phloem.config.checks import check_choice, check_count, check_positive
 from phloem.config.infer import MOST_CHANNELS, MOST_LAYERS
-from phloem.config.training import DECAYS
+from phloem.config.training import DECAYS, MOST_DRAWS
 from phloem.errors import ConfigError
 
 # Names of what `features` and `energy` have; a test holds the lists together.
@@ -26,6 +26,7 @@ class DensityConfig:
     `noise_ratio` times as many of the noise. rate: the first learning rate; `cosine` takes it down to 0, `stairs`
     multiplies it by `stair_factor` at the end of each of `stairs` equal parts. reports: how often training is reported
     on, each time with a normaliser by `report_samples` trees of the noise where topologies are too many to sum.
+    samples: the same for the last normaliser.
     """
 
     convolution: str = "ggnn"
@@ -43,6 +44,7 @@ class DensityConfig:
     stair_factor: float = 0.75
     reports: int = 100
     report_samples: int = 1000
+    samples: int = 20_000
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -61,7 +63,8 @@ class DensityConfig:
             )
         for name, count in (("--steps", self.steps), ("stairs", self.stairs), ("reports", self.reports)):
             check_count(name, count)
-        check_count("report_samples", self.report_samples, least=10)
+        check_count("report_samples", self.report_samples, least=10, most=MOST_DRAWS)
+        check_count("--samples", self.samples, least=10, most=MOST_DRAWS)
         check_count("--seed", self.seed, least=0, most=2**63 - 1)
         check_positive("--rate", self.rate)
         check_positive("stair_factor", self.stair_factor)

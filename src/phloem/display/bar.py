@@ -3,14 +3,20 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO, cast
+from typing import Protocol, TextIO, cast
 
 from phloem.display import words
 from phloem.display.choose import shows_panels
 from phloem.display.speed import Speed
 from phloem.display.stderr import PatientStderr, say
 
-Show = Callable[[float], None]
+
+class Show(Protocol):
+    """Takes the share that is done, from 0 to 1, and what else there is to say."""
+
+    def __call__(self, share: float, note: str = "") -> None: ...
+
+
 LONGEST_SILENCE = 5.0  # seconds: lines come no more often, so that quick work says nothing
 
 
@@ -21,12 +27,16 @@ def progress_bar(what: str, *, quiet: bool = False, clock: Callable[[], float] =
     The bar vanishes at the end. A line comes for a tenth of the work, unless the last one is a few seconds old only.
     """
     if quiet:
-        yield lambda _share: None
+        yield _say_nothing
     elif shows_panels():
         with _bar(what, clock) as show:
             yield show
     else:
         yield _Lines(what, clock)
+
+
+def _say_nothing(share: float, note: str = "") -> None:
+    """For those who want none."""
 
 
 class _Lines:
@@ -38,12 +48,17 @@ class _Lines:
         self._tenths = 0
         self._remaining = _Remaining()
 
-    def __call__(self, share: float) -> None:
+    def __call__(self, share: float, note: str = "") -> None:
+        """Say how far it is, if it is time."""
         now = self._clock()
         left = self._remaining.after(share, now)
         if int(10 * share) > self._tenths and share < 1 and now - self._last >= LONGEST_SILENCE:
             self._tenths, self._last = int(10 * share), now
-            say(f"{self._what}: {_percent(share)}{f', {left}' if left else ''}")
+            say(
+                ", ".join(
+                    part for part in (f"{self._what}: {_percent(share)}", left, ", ".join(note.split("   "))) if part
+                )
+            )
 
 
 @contextmanager
@@ -58,9 +73,9 @@ def _bar(what: str, clock: Callable[[], float]) -> Iterator[Show]:
     with Progress(*columns, console=console, transient=True, redirect_stdout=False) as bar:
         task = bar.add_task(what, total=1.0, note="")
 
-        def show(share: float) -> None:
+        def show(share: float, note: str = "") -> None:
             left = remaining.after(share, clock())
-            bar.update(task, completed=share, note=f"{_percent(share)}   {left}")
+            bar.update(task, completed=share, note="   ".join(part for part in (_percent(share), left, note) if part))
 
         yield show
 

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phloem.config.density import DensityConfig
 from phloem.energy.model import Unnormalized
-from phloem.energy.noise import MOST_TAXA_TO_LIST, ListedNoise, Noise
-from phloem.energy.normalization import Normalizer, estimate, log_sum, sum_all
+from phloem.energy.noise import ListedNoise, Noise
+from phloem.energy.normalization import Normalizer, estimate, log_sum
 from phloem.kernels.arrays import FloatArray
 from phloem.random_streams import RandomStream
-from phloem.trees.generation import LARGEST_ENUMERATION, all_topologies, numbered_topologies, topology_count
+from phloem.trees.generation import LARGEST_ENUMERATION, numbered_topologies, topology_count
+from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
 
 CHUNK = 20_000  # topologies of an enumeration at a time, so that millions take little memory
@@ -22,10 +24,15 @@ Progress = Callable[[float], None]
 class TreeDensity:
     """q(τ) = base(τ)·exp(-F(τ)) / Z over all topologies of the taxa or, with listed noise, over those of the list."""
 
-    taxa: tuple[str, ...]
+    config: DensityConfig
+    sample: TreeSample  # what it was fitted to: distinct topologies, with weights that sum to one
     unnormalized: Unnormalized
     noise: Noise
     normalizer: Normalizer
+
+    @property
+    def taxa(self) -> tuple[str, ...]:
+        return self.sample.taxa
 
     def log_prob(self, topologies: TopologyBatch) -> FloatArray:
         """log q(τ), (batch,); -inf for topologies that are not in the list, where there is one."""
@@ -59,13 +66,3 @@ def normalize(
         values = enumerate_density(density, noise, progress)
         return Normalizer(log_sum(values), 0.0, len(values))
     return estimate(density, noise, draws, stream=stream, progress=progress)
-
-
-def quick_normalizer(noise: Noise, draws: int) -> Callable[[Unnormalized, RandomStream], Normalizer]:
-    """log Z for the reports of a training: a sum only over few topologies."""
-    listed = all_topologies(noise.taxon_count) if noise.taxon_count <= MOST_TAXA_TO_LIST else None
-    if isinstance(noise, ListedNoise):
-        listed = noise.listed
-    if listed is not None:
-        return lambda density, _stream: sum_all(density, listed)
-    return lambda density, stream: estimate(density, noise, draws, stream=stream)

@@ -11,7 +11,6 @@ from phloem.energy.noise import Noise
 from phloem.inference.diagnostics import effective_sample_size, log_mean_error, pareto_shape
 from phloem.kernels.arrays import FloatArray
 from phloem.random_streams import RandomStream
-from phloem.trees.topology import TopologyBatch
 
 CHUNK = 10_000  # trees of the noise at a time, so that many take little memory
 
@@ -35,11 +34,6 @@ class Normalizer(NamedTuple):
         found = self._asdict()
         found["effective_draws"] = None if math.isnan(self.effective_draws) else self.effective_draws
         return {"method": "sum" if self.is_exact else "importance", **found}
-
-
-def sum_all(density: Unnormalized, topologies: TopologyBatch) -> Normalizer:
-    """Exactly, from all topologies that it is to be a distribution of."""
-    return Normalizer(log_sum(density.log_density(topologies)), 0.0, len(topologies))
 
 
 def estimate(

@@ -13,6 +13,7 @@ class DensityReport(NamedTuple):
     step: int
     seconds: float  # of training, over all sessions
     loss: float  # the mean over the steps since the last report
+    expected_loss: float  # over all topologies; not a number where these are too many
     log_normalizer: float  # of the model as it is: what is still to be taken off its log-probabilities
     normalizer_error: float  # standard error of that; 0 where all topologies were summed
     divergence: float  # Kullback–Leibler, from the sample to the normalised model

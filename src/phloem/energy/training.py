@@ -9,12 +9,12 @@ import numpy as np
 import torch
 
 from phloem.config.density import DensityConfig
+from phloem.energy.appraisal import Appraiser
 from phloem.energy.batches import Batches
 from phloem.energy.model import EnergyModel, Unnormalized
 from phloem.energy.nce import contrast
 from phloem.energy.noise import Noise
 from phloem.energy.noise_choice import choose_base
-from phloem.energy.normalization import Normalizer
 from phloem.energy.records import DensityReport
 from phloem.errors import BadArgument, TrainingFailed
 from phloem.inference.adam import Adam
@@ -55,7 +55,7 @@ class DensityTraining:
         self.skipped = 0  # steps so far that moved nothing
         self._skipped_in_a_row = 0
         self._batches = Batches(sample, noise, size=config.batch, ratio=config.noise_ratio, seed=config.seed)
-        model = _new_model(len(sample.taxa), config)
+        model = new_model(len(sample.taxa), config)
         self.density = Unnormalized(model, choose_base(noise, config))
         self._adam = Adam(model.parameters())
 
@@ -104,33 +104,30 @@ class DensityTraining:
 
 def train_density(
     training: DensityTraining,
-    normalizer: Callable[[Unnormalized, RandomStream], Normalizer],
-    sample: TreeSample,
+    appraise: Appraiser,
     *,
     history: DensityHistory | None = None,
     progress: Callable[[DensityReport], None] | None = None,
     after_step: Callable[[DensityStep], None] | None = None,
 ) -> list[DensityReport]:
-    """Take the steps that are left; every now and then normalise the model and compare it with the sample.
+    """Take the steps that are left; every now and then see how good the density is.
 
     history: of the steps that were taken before; it is carried on.
     """
     history = DensityHistory() if history is None else history
     config = training.config
-    observed = sample.distinct().normalized()
-    observed = observed[observed.weights > 0]
 
     def look(start: float) -> DensityReport:
         step = training.steps_done
-        found = normalizer(training.density, RandomStream(config.seed, "density/report", step))
-        log_model = training.density.log_density(observed.topologies) - found.log_value
+        found = appraise(training.density, stream=RandomStream(config.seed, "density/report", step))
         return DensityReport(
             step=step,
             seconds=time.monotonic() - start,
             loss=float(np.mean(history.recent)) if history.recent else math.nan,
-            log_normalizer=found.log_value,
-            normalizer_error=found.error,
-            divergence=float(observed.weights @ (np.log(observed.weights) - log_model)),
+            expected_loss=math.nan if found.expected_loss is None else found.expected_loss,
+            log_normalizer=found.normalizer.log_value,
+            normalizer_error=found.normalizer.error,
+            divergence=found.divergence,
         )
 
     return take_steps(
@@ -145,7 +142,7 @@ def train_density(
     )
 
 
-def _new_model(taxon_count: int, config: DensityConfig) -> EnergyModel:
+def new_model(taxon_count: int, config: DensityConfig) -> EnergyModel:
     """First parameters, by the seed alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(RandomStream(config.seed, "density/parameters").generator().integers(2**63)))

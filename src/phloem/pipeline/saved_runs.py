@@ -15,6 +15,7 @@ from phloem.inference.checkpoints import Checkpoint
 from phloem.pipeline.provenance_file import read_provenance
 from phloem.pipeline.run_directory import RunDirectory
 from phloem.pipeline.run_traces import CONFIG, PROVENANCE
+from phloem.pipeline.saving import newest_checkpoint
 from phloem.pipeline.support_source import Trees
 from phloem.variational.support import SubsplitSupport
 from phloem.variational.support_file import support_arrays
@@ -86,7 +87,7 @@ class SavedRuns:
 def find_saved(directory: RunDirectory, notice: Callable[[str], None]) -> SavedRuns:
     """Read the newest whole checkpoint of every run in the directory; damaged ones are told of."""
     children = directory.children()
-    checkpoints = tuple(_newest(run, notice) for run in children or [directory])
+    checkpoints = tuple(newest_checkpoint(run, notice) for run in children or [directory])
     path = directory.path / CONFIG
     config = None
     if path.exists():
@@ -105,16 +106,6 @@ def run_configs(config: InferConfig) -> list[InferConfig]:
 def alignment_of(patterns: SitePatterns) -> Alignment:
     """The alignment that the patterns were found in."""
     return Alignment(patterns.taxa, patterns.states[:, patterns.pattern_of_site])
-
-
-def _newest(run: RunDirectory, notice: Callable[[str], None]) -> Checkpoint | None:
-    found, problems = run.checkpoints.newest()
-    if problems and found is None:
-        raise BadArgument(f"{problems[0]} No other checkpoint of the run is whole. Start anew with --force.")
-    if found is not None:
-        for problem in problems:
-            notice(f"{problem} Another one is whole.")
-    return found
 
 
 def _is_alignment_of(patterns: SitePatterns, alignment: Alignment) -> bool:

@@ -2,11 +2,14 @@
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Generic, NamedTuple, Protocol
 
 from phloem.checkpoint_folder import C, CheckpointFolder
 from phloem.errors import BadArgument, DiskFull, FileProblem
+from phloem.interrupts import held
+from phloem.pipeline.owned_directory import OwnedDirectory
 
 RETRY_SECONDS = 10.0
 PATIENCE_SECONDS = 600.0  # at the end of training, when there is nothing else left to do
@@ -30,6 +33,17 @@ def parse_interval(text: str) -> CheckpointInterval:
         if number >= 1 and number == int(number):
             return CheckpointInterval(None, int(number))
     raise BadArgument(f"--checkpoint-every {text}: give seconds, such as 90s, 5m or 1h, or steps, such as 1000steps.")
+
+
+def newest_checkpoint(run: OwnedDirectory[C], notice: Callable[[str], None]) -> C | None:
+    """The newest whole checkpoint of a run, if there is any; damaged ones are told of."""
+    found, problems = run.checkpoints.newest()
+    if problems and found is None:
+        raise BadArgument(f"{problems[0]} No other checkpoint of the run is whole. Start anew with --force.")
+    if found is not None:
+        for problem in problems:
+            notice(f"{problem} Another one is whole.")
+    return found
 
 
 class Steps(Protocol):
@@ -98,6 +112,20 @@ class Saver(Generic[C]):
             if not isinstance(self._problem, DiskFull) or time.monotonic() + RETRY_SECONDS > give_up:
                 self.save()
             time.sleep(RETRY_SECONDS)
+
+    @contextmanager
+    def keeping(self, first_step: int) -> Iterator[None]:
+        """While training goes on from a step: what is done by the end, or when it is stopped, is saved."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            # The first step of a session may have been left half-way. Before it nothing had changed.
+            if self._training.steps_done > first_step + 1:
+                with held():
+                    self.save_if_possible("the steps after it are lost")
+            raise
+        if self._training.steps_done > self.saved_step:
+            self.save_patiently()
 
     def _next_due(self) -> float:
         return time.monotonic() + (self._interval.seconds or 0.0)

@@ -9,6 +9,7 @@ from phloem.errors import BadArgument, FileProblem
 from phloem.files import cannot_read
 from phloem.trees.reading import read_trees
 from phloem.trees.sample import TreeSample
+from phloem.trees.weighted_table import SUFFIXES, read_weighted_table
 from phloem.variational.collection import FEWEST_TAXA
 
 TREE_FILE = re.compile(r".+\.(nwk|newick|tree|trees|tre|treefile|nex|nexus|t|trprobs|ufboot)(\.gz)?", re.IGNORECASE)
@@ -44,7 +45,8 @@ def read_samples(
     """One sample a file, all with the same taxa in the same order: `taxa`, or those of the first file."""
     samples: list[TreeSample] = []
     for path in list_tree_files(sources):
-        sample = read_trees(path, taxa=samples[0].taxa if samples else taxa, burnin=burnin)
+        read = read_weighted_table if path.name.lower().endswith(SUFFIXES) else read_trees
+        sample = read(path, taxa=samples[0].taxa if samples else taxa, burnin=burnin)
         if not sample.weights.any():
             raise BadArgument(f"{path}: all trees have weight zero. Leave the file out.")
         if len(sample.taxa) < FEWEST_TAXA:

@@ -1,0 +1,64 @@
+"""A density beside the other estimates that a tree sample gives: its frequencies, and subsplit networks."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from phloem.energy.density import TreeDensity
+from phloem.errors import BadArgument
+from phloem.kernels.arrays import FloatArray
+from phloem.trees.generation import topology_count
+from phloem.trees.sample import TreeSample
+from phloem.trees.topology_index import TopologyIndex
+from phloem.variational.fitting import METHODS, fit_network
+
+PSEUDO_COUNT = 1e-6  # of every subsplit, as a share of the sample
+NAMES = {"average": "SBN-SA", "em": "SBN-EM"}
+
+
+class Compared(NamedTuple):
+    """How well an estimate predicts trees that it was not made from."""
+
+    estimate: str
+    log_probability: float  # mean over the trees, by weight
+    divergence: float  # Kullback–Leibler, from the trees' own frequencies
+
+
+def compare(density: TreeDensity, held_out: TreeSample, smoothing: float) -> tuple[Compared, ...]:
+    """The density, the frequencies of the sample that it was fitted to, and subsplit networks fitted to that sample.
+
+    smoothing: the share of every other estimate that is spread over all topologies alike, so that none of them gives
+    a tree no probability at all. SBN-SA counts all rootings alike, SBN-EM has the highest likelihood.
+    """
+    if not 0 < smoothing < 1:
+        raise BadArgument(f"--smoothing {smoothing:g}: give a number between 0 and 1.")
+    trees = held_out.normalized().distinct()
+    trees = trees[trees.weights > 0]
+    estimates = {"energy": density.log_prob(trees.topologies)}
+    log_uniform = math.log(smoothing) - math.log(topology_count(len(trees.taxa)))
+    others = {"frequencies": _log_frequencies(density.sample, trees)}
+    for method in METHODS:
+        fit = fit_network(density.sample, method=method, smoothing=PSEUDO_COUNT)
+        with torch.no_grad():
+            others[NAMES[method]] = fit.network.log_prob(trees.topologies).numpy()
+    for name, log_prob in others.items():
+        estimates[name] = np.logaddexp(math.log1p(-smoothing) + log_prob, log_uniform)
+    own = float(trees.weights @ np.log(trees.weights))
+    means = {name: float(trees.weights @ log_prob) for name, log_prob in estimates.items()}
+    return tuple(Compared(name, mean, own - mean) for name, mean in means.items())
+
+
+def seen_share(sample: TreeSample, trees: TreeSample) -> float:
+    """The share of the trees' weight that is on topologies of the sample."""
+    known = sample[sample.weights > 0]
+    return float(trees.weights[TopologyIndex(known.topologies).find(trees.topologies) >= 0].sum())
+
+
+def _log_frequencies(sample: TreeSample, trees: TreeSample) -> FloatArray:
+    """The logarithm of the sample's weight on each of some distinct topologies; -inf where it has none."""
+    places = TopologyIndex(sample.topologies).find(trees.topologies)
+    with np.errstate(divide="ignore"):
+        logs: FloatArray = np.log(np.where(places >= 0, sample.weights[places], 0.0))
+    return logs

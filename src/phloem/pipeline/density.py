@@ -1,0 +1,236 @@
+"""Trees with weights → a density: noise, training, normaliser; begun, or gone on with."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from phloem.config.density import DensityConfig, density_preset
+from phloem.config.density_toml import density_differences, density_to_toml, read_density_config
+from phloem.energy.appraisal import Appraiser
+from phloem.energy.density import TreeDensity, normalize
+from phloem.energy.density_files import DensityCheckpoint, read_density, write_density
+from phloem.energy.noise import UniformNoise
+from phloem.energy.noise_choice import choose_noise
+from phloem.energy.records import DensityReport
+from phloem.energy.training import DensityHistory, DensityStep, DensityTraining, train_density
+from phloem.errors import BadArgument, FileProblem
+from phloem.files import read_bytes
+from phloem.interrupts import stoppable
+from phloem.pipeline.density_directory import DENSITY, HISTORY, DensityDirectory
+from phloem.pipeline.history_file import HistoryFile
+from phloem.pipeline.model_building import single_threaded_products
+from phloem.pipeline.owned_directory import claimed
+from phloem.pipeline.provenance import describe_file, write_provenance
+from phloem.pipeline.run_traces import CONFIG
+from phloem.pipeline.saving import CheckpointInterval, Saver, newest_checkpoint
+from phloem.pipeline.tree_files import list_tree_files, read_samples
+from phloem.random_streams import RandomStream
+from phloem.trees.sample import TreeSample, pool
+
+USUAL_INTERVAL = CheckpointInterval()
+NEWS_STEPS = 20  # steps between two looks at the clock
+MOST_TAXA_FOR_UNIFORM = 12  # beyond, hardly a tree of uniform noise resembles any of the data
+
+
+class Shown(Protocol):
+    """Is told which share of the work is done, and what there is to say of it."""
+
+    def __call__(self, share: float, note: str = "") -> None: ...
+
+
+class DensityRequest(NamedTuple):
+    """What a density is to be fitted to, and where its files go."""
+
+    trees: Sequence[str | Path] | TreeSample  # files, or none to go on with those of the run's checkpoint
+    directory: Path
+    preset: str | None = None
+    settings: dict[str, Any] = {}  # noqa: RUF012  those that were given, by name
+    burnin: int | float = 0
+    resume: bool = False
+    force: bool = False
+    command: str = ""  # for the records
+
+
+class DensityInterrupted(KeyboardInterrupt):
+    """A fit was stopped, at the end of a step that is saved or, with 0, before there was anything to save."""
+
+    def __init__(self, directory: Path, step: int) -> None:
+        saved = f"and saved at step {step:,}" if step else "before the first step was saved"
+        super().__init__(f"stopped {saved}. Go on with resume=True.")
+        self.directory = directory
+        self.step = step
+
+
+def fit_density_run(
+    request: DensityRequest,
+    show: Shown,
+    *,
+    interval: CheckpointInterval = USUAL_INTERVAL,
+    notice: Callable[[str], None] = lambda _text: None,
+) -> TreeDensity:
+    """Fit a density, in a directory of its own that a stopped fit goes on from."""
+    try:
+        with (
+            stoppable(),
+            claimed(DensityDirectory(request.directory), resume=request.resume, force=request.force) as directory,
+        ):
+            checkpoint = _begin(directory, request, notice)
+            if directory.has_results() and checkpoint.step == checkpoint.config.steps:
+                return read_density(directory.path / DENSITY)
+            with single_threaded_products():
+                return _complete(directory, checkpoint, show, interval, notice)
+    except KeyboardInterrupt:
+        step = DensityDirectory(request.directory).checkpoints.newest_step() or 0
+        raise DensityInterrupted(request.directory, step) from None
+
+
+def _begin(directory: DensityDirectory, request: DensityRequest, notice: Callable[[str], None]) -> DensityCheckpoint:
+    """The checkpoint to go on from; what is wrong with the request is found before anything is removed."""
+    saved = newest_checkpoint(directory, notice) if request.resume else None
+    config = _settings(directory, request, saved)
+    sample = _sample(directory, request, saved)
+    if saved is not None:
+        if sample is not None and not _is_same(sample, saved.sample):
+            raise FileProblem(
+                f"{directory.path}: is a run on other trees. Leave them out to go on with its own, or start anew with "
+                "--force."
+            )
+        _record(directory, request, config)
+        return saved
+    if sample is None:
+        raise BadArgument(f"{directory.path}: has no checkpoint to go on from. Name the trees.")
+    if len(sample) == 1:
+        raise BadArgument("density: all trees have the same topology, so there is nothing to learn. Give more trees.")
+    noise = choose_noise(sample, config)
+    if isinstance(noise, UniformNoise) and noise.taxon_count > MOST_TAXA_FOR_UNIFORM:
+        notice(f"uniform noise hardly ever resembles trees of {noise.taxon_count} taxa: --noise sbn serves better")
+    first = DensityCheckpoint(config, sample, noise, DensityTraining(sample, noise, config).state(), DensityHistory())
+    if request.force:
+        directory.clear()
+    _record(directory, request, config)
+    directory.checkpoints.add(first)
+    return first
+
+
+def _settings(directory: DensityDirectory, request: DensityRequest, saved: DensityCheckpoint | None) -> DensityConfig:
+    """Those of the run to go on with, which must not be other ones than were given; else the preset's and the given."""
+    before = saved.config if saved else None
+    path = directory.path / CONFIG
+    if before is None and request.resume and path.exists():
+        before = read_density_config(read_bytes(path).decode(errors="replace"), str(path))
+    given = {name: value for name, value in request.settings.items() if value is not None}
+    if before is None or request.preset is not None:
+        wanted = density_preset(request.preset or "standard", **given)
+    else:
+        wanted = replace(before, **given)
+    if before is not None and (different := density_differences(before, wanted)):
+        raise FileProblem(
+            f"{directory.path}: is a run with other settings: {different[0]}. Leave the settings out to go on with its "
+            "own, or start anew with --force."
+        )
+    return wanted
+
+
+def _sample(directory: DensityDirectory, request: DensityRequest, saved: DensityCheckpoint | None) -> TreeSample | None:
+    """The trees as distinct topologies with weights that sum to one; None where none were given."""
+    trees = request.trees
+    if isinstance(trees, TreeSample):
+        return trees.normalized().distinct()
+    if not trees:
+        return None
+    return pool(read_samples(trees, taxa=saved.sample.taxa if saved else None, burnin=request.burnin)).distinct()
+
+
+def _is_same(one: TreeSample, two: TreeSample) -> bool:
+    return (
+        one.taxa == two.taxa
+        and np.array_equal(one.topologies.parent, two.topologies.parent)
+        and np.array_equal(one.weights, two.weights)
+    )
+
+
+def _record(directory: DensityDirectory, request: DensityRequest, config: DensityConfig) -> None:
+    """Write down what the run is: where it comes from, then its settings."""
+    trees: list[Any] = ["a tree sample"]
+    if not isinstance(request.trees, TreeSample):
+        trees = [describe_file(path) for path in list_tree_files(request.trees)]
+    write_provenance(directory, {"trees": trees}, seed=config.seed, command=request.command)
+    directory.write(CONFIG, density_to_toml(config))
+
+
+def _complete(
+    directory: DensityDirectory,
+    checkpoint: DensityCheckpoint,
+    show: Shown,
+    interval: CheckpointInterval,
+    notice: Callable[[str], None],
+) -> TreeDensity:
+    """Train from the checkpoint on, normalise, and write the results."""
+    config, sample, noise = checkpoint.config, checkpoint.sample, checkpoint.noise
+    training = DensityTraining(sample, noise, config)
+    training.restore(checkpoint.training)
+    history = checkpoint.history
+    history_file = HistoryFile(directory.path / HISTORY, DensityReport)
+    history_file.write_if_possible(history.reports)
+    saver = Saver(
+        directory.checkpoints,
+        training,
+        capture=lambda: replace(checkpoint, training=training.state()),
+        interval=interval,
+        notice=notice,
+    )
+
+    def after_step(info: DensityStep) -> None:
+        saver.after_step()
+        if info.step % NEWS_STEPS == 0:
+            show(info.step / config.steps, _note(history))
+
+    def after_report(_report: DensityReport) -> None:
+        history_file.write_if_possible(history.reports)
+
+    appraise = Appraiser(sample, noise, ratio=config.noise_ratio, draws=config.report_samples)
+    with saver.keeping(checkpoint.step):
+        train_density(training, appraise, history=history, progress=after_report, after_step=after_step)
+    stream = RandomStream(config.seed, "density/normalizer")
+    normalizer = normalize(
+        training.density, noise, config.samples, stream=stream, progress=lambda share: show(share, "normalising")
+    )
+    density = TreeDensity(config, sample, training.density, noise, normalizer)
+    history_file.rewrite(history.reports)
+    write_density(density, directory.path / DENSITY)
+    directory.write_summary(summarize(density, history))
+    return density
+
+
+def _note(history: DensityHistory) -> str:
+    if not history.reports:
+        return ""
+    last = history.reports[-1]
+    return f"loss {last.loss:.4f}   divergence {last.divergence:.4f}"
+
+
+def summarize(density: TreeDensity, history: DensityHistory) -> dict[str, Any]:
+    """What `summary.json` says."""
+    config, last = density.config, history.reports[-1]
+    return {
+        "taxa": len(density.taxa),
+        "topologies": len(density.sample),
+        "convolution": config.convolution,
+        "noise": config.noise,
+        "parameters": sum(parameter.numel() for parameter in density.unnormalized.model.parameters()),
+        "steps": last.step,
+        "seconds": history.seconds,
+        "loss": last.loss,
+        "expected_loss": None if np.isnan(last.expected_loss) else last.expected_loss,
+        "divergence": divergence(density),
+        "normalizer": density.normalizer.as_json(),
+    }
+
+
+def divergence(density: TreeDensity) -> float:
+    """Kullback–Leibler, from the sample that it was fitted to to the density."""
+    observed = density.sample[density.sample.weights > 0]
+    return float(observed.weights @ (np.log(observed.weights) - density.log_prob(observed.topologies)))

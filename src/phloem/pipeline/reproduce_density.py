@@ -1,0 +1,207 @@
+"""The paper's first experiment: densities of all kinds fitted to a known target over all topologies of a few taxa."""
+
+import json
+import string
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from phloem import plot
+from phloem.config.density import density_preset
+from phloem.energy.density import enumerate_density
+from phloem.energy.nce import best_loss
+from phloem.energy.noise import MOST_TAXA_TO_LIST
+from phloem.energy.records import DensityExperiment, DensityReport, Repeat
+from phloem.errors import BadArgument, FileProblem
+from phloem.files import cannot_write, read_bytes, write_text
+from phloem.pipeline.density import DensityRequest, Shown, fit_density_run
+from phloem.pipeline.density_directory import HISTORY, DensityDirectory
+from phloem.pipeline.density_use import load_density
+from phloem.pipeline.history_file import read_history
+from phloem.pipeline.saving import CheckpointInterval
+from phloem.pipeline.tree_files import read_samples
+from phloem.random_streams import RandomStream
+from phloem.report.density_page import density_page
+from phloem.report.density_table import density_rows
+from phloem.trees.generation import all_topologies
+from phloem.trees.sample import TreeSample, pool
+from phloem.trees.topology_index import TopologyIndex
+from phloem.trees.writing import format_newick
+
+TARGET = "target.tsv"
+VARIANTS = ("mlp", "gcn", "gin", "sage", "ggnn", "edge")
+PAPER_TAXA, PAPER_CONCENTRATION = 8, 0.008
+
+
+class ExperimentRequest(NamedTuple):
+    """What is to be fitted to what, how often, and where the files go."""
+
+    directory: Path
+    convolutions: Sequence[str] = VARIANTS
+    repeats: int = 1  # of each, with seeds 1, 2, …
+    steps: int | None = None  # the paper's if not given
+    target: Path | None = None  # a file of trees with probabilities; a draw of our own if not given
+    taxa: int = PAPER_TAXA
+    concentration: float = PAPER_CONCENTRATION
+    seed: int = 1  # of the draw
+    resume: bool = False
+    command: str = ""
+
+
+class _Fit(NamedTuple):
+    """One training of the experiment."""
+
+    convolution: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.convolution}-{self.seed}"
+
+
+def run_experiment(
+    request: ExperimentRequest,
+    show: Shown,
+    *,
+    interval: CheckpointInterval,
+    notice: Callable[[str], None],
+) -> DensityExperiment:
+    """Fit what is not fitted yet, and write the figure, the page and the results."""
+    settings = _check(request)
+    target = _prepare(request)
+    fits = [_Fit(name, seed) for seed in range(1, request.repeats + 1) for name in request.convolutions]
+    for number, fit in enumerate(fits):
+
+        def show_part(share: float, note: str = "", *, number: int = number, fit: _Fit = fit) -> None:
+            show((number + share) / len(fits), f"{fit.name} ({number + 1} of {len(fits)})   {note}".rstrip())
+
+        path = request.directory / fit.name
+        asked = {**settings, "convolution": fit.convolution, "seed": fit.seed}
+        held = DensityDirectory(path).holds_run()
+        fit_density_run(
+            DensityRequest(target, path, None if held else "paper", asked, resume=held, command=request.command),
+            show_part,
+            interval=interval,
+            notice=notice,
+        )
+    experiment = collect(request, target)
+    write_experiment(experiment, request.directory)
+    return experiment
+
+
+def _check(request: ExperimentRequest) -> dict[str, Any]:
+    """The settings of every fit; what is wrong with the request is known before anything is written."""
+    if request.repeats < 1:
+        raise BadArgument(f"--repeats {request.repeats}: give at least 1.")
+    if not 4 <= request.taxa <= MOST_TAXA_TO_LIST:
+        raise BadArgument(
+            f"--taxa {request.taxa}: the experiment goes through all topologies. Give 4 to {MOST_TAXA_TO_LIST}."
+        )
+    if not 0 < request.concentration < np.inf:
+        raise BadArgument(f"--concentration {request.concentration:g}: give a number above 0.")
+    for name in request.convolutions:
+        density_preset("paper", convolution=name, steps=request.steps)
+    if len(set(request.convolutions)) < max(1, len(request.convolutions)):
+        raise BadArgument("--convolutions: give each once, and at least one.")
+    settings = {"noise": "uniform", "steps": request.steps}
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _prepare(request: ExperimentRequest) -> TreeSample:
+    """The target. It is in the directory as well, so that the experiment can go on, with this target and no other."""
+    directory, path = request.directory, request.directory / TARGET
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        entries = sorted(entry.name for entry in directory.iterdir())
+    except OSError as problem:
+        raise cannot_write(directory, problem) from None
+    if entries and not (request.resume and TARGET in entries):
+        what = "holds an experiment. Go on with it (--resume)" if TARGET in entries else f"holds {entries[0]}"
+        raise FileProblem(f"{directory}: {what}, or name another --out.")
+    if TARGET in entries and request.target is None:
+        return pool(read_samples([path]))
+    wanted = _draw_target(request) if request.target is None else pool(read_samples([request.target]))
+    if len(wanted.taxa) > MOST_TAXA_TO_LIST:
+        raise BadArgument(f"{request.target}: {len(wanted.taxa)} taxa. Give at most {MOST_TAXA_TO_LIST}.")
+    text = format_target(wanted)
+    if TARGET in entries and read_bytes(path).decode(errors="replace") != text:
+        raise FileProblem(f"{directory}: is an experiment with another target. Leave --target out to go on with it.")
+    write_text(path, text)
+    return pool(read_samples([path]))
+
+
+def _draw_target(request: ExperimentRequest) -> TreeSample:
+    """Probabilities of all topologies from a symmetric Dirichlet distribution."""
+    topologies = all_topologies(request.taxa)
+    generator = RandomStream(request.seed, "density/target").generator()
+    # Gamma draws of so small a shape underflow to zero, for nearly all of their mass is there.
+    weights = generator.dirichlet(np.full(len(topologies), request.concentration))
+    return TreeSample(tuple(string.ascii_uppercase[: request.taxa]), topologies, weights, None)
+
+
+def format_target(target: TreeSample) -> str:
+    """Lines of a probability and a tree, the most probable first; topologies without any are left out."""
+    order = np.argsort(-target.weights, kind="stable")
+    order = order[target.weights[order] > 0]
+    trees = format_newick(target.topologies[order], target.taxa)
+    return "".join(f"{weight!r}\t{tree}\n" for weight, tree in zip(target.weights[order].tolist(), trees, strict=True))
+
+
+def collect(request: ExperimentRequest, target: TreeSample) -> DensityExperiment:
+    """What all fits in the directory have found, those of earlier requests too."""
+    topologies = all_topologies(len(target.taxa))
+    probabilities = np.zeros(len(topologies))
+    np.add.at(probabilities, TopologyIndex(topologies).find(target.topologies), target.weights)
+    probabilities /= probabilities.sum()
+    repeats = [_repeat(path) for path in sorted(request.directory.iterdir()) if DensityDirectory(path).has_results()]
+    return DensityExperiment(
+        taxa=len(target.taxa),
+        target=probabilities,
+        best_loss=best_loss(probabilities, np.full(len(topologies), 1 / len(topologies))),
+        planned_steps=density_preset("paper").steps if request.steps is None else request.steps,
+        repeats=tuple(sorted(repeats, key=lambda one: (VARIANTS.index(one.convolution), one.seed))),
+    )
+
+
+def _repeat(path: Path) -> Repeat:
+    density = load_density(path)
+    reports = read_history(path / HISTORY, DensityReport)
+    return Repeat(
+        convolution=density.config.convolution,
+        seed=density.config.seed,
+        seconds=reports[-1].seconds,
+        steps=tuple(report.step for report in reports),
+        losses=tuple(report.expected_loss for report in reports),
+        divergences=tuple(report.divergence for report in reports),
+        log_probabilities=enumerate_density(density.unnormalized, density.noise) - density.normalizer.log_value,
+    )
+
+
+def write_experiment(experiment: DensityExperiment, directory: Path) -> None:
+    """`density.pdf`, `density.html` and `results.json`."""
+    plot.save(plot.density(experiment), directory / "density.pdf")
+    write_text(directory / "density.html", density_page(experiment))
+    write_text(directory / "results.json", json.dumps(results(experiment), indent=2) + "\n")
+
+
+def results(experiment: DensityExperiment) -> dict[str, Any]:
+    """The table and the curves as plain numbers."""
+    return {
+        "taxa": experiment.taxa,
+        "topologies": len(experiment.target),
+        "best_loss": experiment.best_loss,
+        "table": [row._asdict() for row in density_rows(experiment)],
+        "repeats": [
+            {
+                "convolution": one.convolution,
+                "seed": one.seed,
+                "seconds": one.seconds,
+                "steps": list(one.steps),
+                "losses": list(one.losses),
+                "divergences": list(one.divergences),
+            }
+            for one in experiment.repeats
+        ],
+    }
