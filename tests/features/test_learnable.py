@@ -15,7 +15,7 @@ from phloem.features.convolutions.base import Convolution
 from phloem.features.convolutions.edge import EdgeConvolution
 from phloem.features.convolutions.gcn import GcnConvolution
 from phloem.features.dirichlet import dirichlet_features
-from phloem.features.fused import BranchMax, run
+from phloem.features.fused import BranchMax, TreeSum, run
 from phloem.features.graph import TreeGraph
 from phloem.features.learnable import BranchReadout, NodeFeatures, TreeReadout
 from phloem.features.states import DenseStates, RawStates
@@ -160,6 +160,47 @@ def test_one_number_a_tree_from_the_sum_over_its_nodes(name):
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 
+UNEQUAL = [  # 7, 6 and 8 nodes
+    Tree(np.array([5, 5, 6, 6, 6, 6, -1], np.int32), 5),
+    Tree(np.array([5, 5, 5, 5, 5, -1], np.int32), 5),
+    Tree(np.array([7, 5, 5, 6, 6, 7, 7, -1], np.int32), 5),
+]
+
+
+@pytest.mark.parametrize("channels", [1, 3, 37])
+def test_trees_are_summed_and_gradients_go_to_all_nodes(channels):
+    graph = TreeGraph.of_trees(UNEQUAL)
+    states = torch.randn(21, channels, dtype=torch.float64, requires_grad=True)
+    found = run([TreeSum()], DenseStates(states), graph)
+    torch.testing.assert_close(found, torch.stack([part.sum(0) for part in states.split([7, 6, 8])]))
+    assert torch.autograd.gradcheck(lambda x: run([TreeSum()], DenseStates(x), graph), states)
+
+
+def test_what_is_not_a_number_is_seen_in_its_own_trees_sum_only():
+    states = torch.ones(21, 3)
+    states[9, 1] = torch.nan
+    sums = run([TreeSum()], DenseStates(states), TreeGraph.of_trees(UNEQUAL))
+    assert torch.isnan(sums).nonzero().tolist() == [[1, 1]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_features_and_the_read_out_of_trees_are_one_chain(name):
+    model, topologies = build(name), example()
+    torch.manual_seed(2)
+    readout = TreeReadout(11).double()
+    parameters = [*model.parameters(), *readout.parameters()]
+    states, graph = model.raw_states(topologies)
+    steps, start = model.pending(states, graph)
+    found = run([*steps, *readout.steps()], start, graph)
+    assert found.shape == (3, 1)
+    expected = readout(*model.of_topologies(topologies))
+    torch.testing.assert_close(found[:, 0], expected)
+    ours = torch.autograd.grad(found[:, 0].square().sum(), parameters)
+    theirs = torch.autograd.grad(expected.square().sum(), parameters)
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_depth_and_width_and_a_convolution_of_ones_own():
     assert len(build("gcn", depth=3).convolutions) == 3
     assert len(build("gcn", depth=0).convolutions) == 0
@@ -206,14 +247,9 @@ def test_the_defaults_are_the_papers():
 
 
 def test_trees_of_different_sizes_are_summed_apart():
-    trees = [Tree(np.array([n] * n + [-1], np.int32), n) for n in (5,)] + [
-        Tree(np.array([5, 5, 6, 6, 6, 6, -1], np.int32), 5),
-        Tree(np.array([7, 5, 5, 6, 6, 7, 7, -1], np.int32), 5),
-    ]
-    trees = [trees[1], trees[0], trees[2]]  # 7, 6 and 8 nodes: three times 7 in all
     model, readout = build("gcn", 5), TreeReadout(11).double()
-    alone = [readout(*model.of_trees([tree])) for tree in trees]
-    torch.testing.assert_close(readout(*model.of_trees(trees)), torch.cat(alone))
+    alone = [readout(*model.of_trees([tree])) for tree in UNEQUAL]
+    torch.testing.assert_close(readout(*model.of_trees(UNEQUAL)), torch.cat(alone))
     assert readout(*model.of_topologies(example(5, 1)[0:0])).shape == (0,)
 
 

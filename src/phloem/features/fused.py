@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from phloem.errors import BadArgument
@@ -26,7 +25,10 @@ Saved = tuple[Any, ...]
 
 
 class Step(ABC):
-    """A differentiable map of states, (nodes, inputs) → (nodes, outputs), with parameters."""
+    """A differentiable map of states, (nodes, inputs) → (nodes, outputs), with parameters.
+
+    The last ones of a chain may go on to other rows than nodes: branches or trees.
+    """
 
     parameters: tuple[Tensor, ...]
 
@@ -131,27 +133,6 @@ class Dense(Step):
         """Gradients for the old states and for the parameters."""
         before = gradient @ self.parameters[0] if wanted else None
         return before, (states.weight_gradient(gradient), gradient.sum(0))
-
-
-@final
-class Pad(Step):
-    """Zeros after the last channel, up to a width."""
-
-    parameters = ()
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-
-    def forward(self, states: NodeStates, _graph: TreeGraph) -> tuple[Tensor, Saved]:
-        """The wider states, and how wide they were."""
-        narrow = states.dense()
-        return F.pad(narrow, (0, self.width - narrow.shape[1])), (narrow.shape[1],)
-
-    def backward(
-        self, gradient: Tensor, saved: Saved, _states: NodeStates, _graph: TreeGraph, _wanted: bool
-    ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
-        """The gradient for the narrow states."""
-        return gradient[:, : saved[0]], ()
 
 
 @final
@@ -272,59 +253,26 @@ class BranchMax(Step):
 
 
 @final
-class GatedMessages(Step):
-    """GRU(input Σ_u W·h_u, state h_v) over v's neighbours u: see `kernels.activations.gru`.
+class TreeSum(Step):
+    """The sum of each tree's nodes, (nodes, channels) → (trees, channels)."""
 
-    The states have as many channels as the result. Parameters are W and those of torch's GRUCell.
-    """
-
-    def __init__(self, message: Tensor, cell: torch.nn.GRUCell) -> None:
-        self.parameters = message, cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh
+    parameters = ()
 
     def forward(self, states: NodeStates, graph: TreeGraph) -> tuple[Tensor, Saved]:
-        """The new states, and what the way back needs."""
-        message, input_weight, recurrent_weight, input_bias, recurrent_bias = self.parameters
-        old = _array(states.dense().contiguous())
-        nodes, channels = old.shape
-        messages = _neighbor_sums(states.product(message), graph)
-        inputs, recurrent = messages @ input_weight.T, states.product(recurrent_weight)
-        by_input, by_recurrent = _array(input_bias), _array(recurrent_bias)
-        gates = 2 * channels
-        bias = np.concatenate([by_input[:gates] + by_recurrent[:gates], by_input[gates:], by_recurrent[gates:]])
-        outputs, opened = np.empty_like(old), np.empty((nodes, 4 * channels), old.dtype)
-        activations.gru(inputs.numpy(), old, recurrent.numpy(), bias, opened, outputs)
-        return torch.from_numpy(outputs), (old, messages, opened)
+        """The sums; the way back needs nothing."""
+        values = _array(states.dense().contiguous())
+        sums = np.empty((len(graph.tree_starts) - 1, values.shape[1]), values.dtype)
+        message_passing.tree_sums(values, graph.tree_starts, sums)
+        return torch.from_numpy(sums), ()
 
     def backward(
-        self, gradient: Tensor, saved: Saved, states: NodeStates, graph: TreeGraph, wanted: bool
+        self, gradient: Tensor, _saved: Saved, _states: NodeStates, graph: TreeGraph, _wanted: bool
     ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
-        """Gradients for the old states and for the parameters."""
-        message, input_weight, recurrent_weight, *_ = self.parameters
-        old, messages, opened = saved
-        nodes, channels = old.shape
-        inputs, recurrent = (np.empty((nodes, 3 * channels), old.dtype) for _ in range(2))
-        passed, bias = np.empty_like(old), np.empty(4 * channels, old.dtype)
-        activations.gru_backward(gradient.numpy(), old, opened, inputs, recurrent, passed, bias)
-        by_input, by_recurrent, before = map(torch.from_numpy, (inputs, recurrent, passed))
-        by_sent = _neighbor_sums(by_input @ input_weight, graph)
-        if wanted:
-            before.addmm_(by_recurrent, recurrent_weight).addmm_(by_sent, message)
-        by_input_bias = bias[: 3 * channels].copy()
-        by_recurrent_bias = np.concatenate([bias[: 2 * channels], bias[3 * channels :]])
-        return before if wanted else None, (
-            states.weight_gradient(by_sent),
-            by_input.T @ messages,
-            states.weight_gradient(by_recurrent),
-            torch.from_numpy(by_input_bias),
-            torch.from_numpy(by_recurrent_bias),
-        )
-
-
-def _neighbor_sums(states: Tensor, graph: TreeGraph) -> Tensor:
-    """Σ_u states_u over each node's neighbours; its own adjoint."""
-    sums = torch.empty_like(states)
-    message_passing.neighbor_sums(states.numpy(), graph.neighbors, sums.numpy())
-    return sums
+        """The gradient for the states: every node has its tree's."""
+        source = gradient.numpy()
+        before = np.empty((graph.node_count, source.shape[1]), source.dtype)
+        message_passing.tree_sums_backward(source, graph.tree_starts, before)
+        return torch.from_numpy(before), ()
 
 
 def _elu_backward(gradient: Tensor, outputs: RealArray) -> tuple[RealArray, Tensor]:

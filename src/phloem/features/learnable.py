@@ -3,15 +3,12 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
-import numpy as np
-import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from phloem.errors import BadArgument
 from phloem.features.convolutions import CONVOLUTIONS, build_convolution
 from phloem.features.convolutions.base import Convolution
-from phloem.features.fused import BranchMax, Dense, DenseElu, Step, run
+from phloem.features.fused import BranchMax, Dense, DenseElu, Step, TreeSum, run
 from phloem.features.graph import TreeGraph
 from phloem.features.states import DenseStates, NodeStates, RawStates, tree_states
 from phloem.trees.topology import TopologyBatch
@@ -127,14 +124,11 @@ class TreeReadout(nn.Module):
         self.first = nn.Linear(width, width)
         self.second = nn.Linear(width, 1)
 
+    def steps(self) -> list[Step]:
+        """What it does, with its parameters; the result is (trees, 1)."""
+        first = DenseElu(self.first.weight, self.first.bias)
+        return [TreeSum(), first, Dense(self.second.weight, self.second.bias)]
+
     def forward(self, features: Tensor, graph: TreeGraph) -> Tensor:
         """The numbers, (trees,)."""
-        sizes = np.diff(graph.tree_starts)
-        if len(sizes) == 0:
-            return features.new_empty(0)
-        if (sizes == sizes[0]).all():
-            sums = features.reshape(len(sizes), sizes[0], -1).sum(dim=1)
-        else:
-            sums = torch.segment_reduce(features, "sum", lengths=torch.from_numpy(sizes.astype(np.int64)))
-        number: Tensor = self.second(F.elu(self.first(sums)))
-        return number[:, 0]
+        return run(self.steps(), DenseStates(features), graph)[:, 0]

@@ -39,7 +39,7 @@ class NodeStates(ABC):
 
     @abstractmethod
     def dense(self) -> Tensor:
-        """The states themselves, (nodes, channels)."""
+        """The states themselves, (nodes, channels), for reading only."""
 
     def linear(self, weight: Tensor) -> Tensor:
         """W·h for every node, (nodes, outputs), from weight (outputs, channels)."""
@@ -90,7 +90,9 @@ class RawStates(NodeStates):
         self._topologies = topologies
         self.node_count = topologies.parent.size
         self.dtype = dtype
-        self._features = self.dense() if topologies.taxon_count < FEWEST_TAXA_TO_PROJECT else None
+        self._features: Tensor | None = None
+        if topologies.taxon_count < FEWEST_TAXA_TO_PROJECT:
+            self._features = self.dense()
 
     def product(self, weight: Tensor) -> Tensor:
         """W·h for every node."""
@@ -108,6 +110,8 @@ class RawStates(NodeStates):
 
     def dense(self) -> Tensor:
         """The features themselves, (nodes, taxa)."""
+        if self._features is not None:
+            return self._features
         taxa = self._topologies.taxon_count
         one_hot = np.eye(taxa, dtype=np.float32 if self.dtype == torch.float32 else np.float64)
         return torch.from_numpy(project_tips(self._topologies.neighbors, one_hot).reshape(-1, taxa))

@@ -69,30 +69,32 @@ def hyperbolic_tangent(x):
 
 
 @vector_kernel
-def gru(
-    inputs: RealArray, states: RealArray, recurrent: RealArray, bias: RealArray, gates: RealArray, outputs: RealArray
-) -> None:
-    """A gated recurrent unit (Cho et al. 2014): inputs and recurrent are W·input and U·state, (nodes, 3·channels).
+def gru(gates: RealArray, states: RealArray, bias: RealArray, outputs: RealArray) -> None:
+    """A gated recurrent unit (Cho et al. 2014), from W·input and U·state, which become its gates in place.
 
     reset = σ(W_r + U_r + b_r), update = σ(W_z + U_z + b_z), new = tanh(W_n + b_n + reset · (U_n + c_n)),
-    outputs = new + update · (states - new). The bias is b_r, b_z, b_n, c_n; gates (nodes, 4·channels) keeps reset,
-    update, new and U_n + c_n for the way back.
+    outputs = new + update · (states - new). gates (nodes, 4·channels) holds W_r + U_r, W_z + U_z, W_n, U_n, and then
+    reset, update, new and U_n + c_n for the way back. The bias is b_r, b_z, b_n, c_n.
+
+    Loops are short and write to one place each: from longer ones the compiler makes no vectors.
     """
     wide_vectors()
     nodes, channels = states.shape
-    added = at(bias, 0)
+    by_reset, by_new, by_inside = at(bias, 0), at(bias, 2 * channels), at(bias, 3 * channels)
     for node in range(nodes):
-        sent, kept = at(inputs, 3 * node * channels), at(recurrent, 3 * node * channels)
-        state, gate, target = at(states, node * channels), at(gates, 4 * node * channels), at(outputs, node * channels)
-        for channel in range(2 * channels):
-            gate[channel] = logistic(sent[channel] + kept[channel] + added[channel])
+        reset, update = at(gates, 4 * node * channels), at(gates, (4 * node + 1) * channels)
+        new, inside = at(gates, (4 * node + 2) * channels), at(gates, (4 * node + 3) * channels)
+        for channel in range(2 * channels):  # update lies behind reset
+            reset[channel] = logistic(reset[channel] + by_reset[channel])
         for channel in range(channels):
-            inside = kept[2 * channels + channel] + added[3 * channels + channel]
-            reset, update = gate[channel], gate[channels + channel]
-            new = hyperbolic_tangent(sent[2 * channels + channel] + added[2 * channels + channel] + reset * inside)
-            gate[2 * channels + channel] = new
-            gate[3 * channels + channel] = inside
-            target[channel] = new + update * (state[channel] - new)
+            inside[channel] += by_inside[channel]
+        for channel in range(channels):
+            new[channel] += by_new[channel] + reset[channel] * inside[channel]
+        for channel in range(channels):
+            new[channel] = hyperbolic_tangent(new[channel])
+        state, target = at(states, node * channels), at(outputs, node * channels)
+        for channel in range(channels):
+            target[channel] = new[channel] + update[channel] * (state[channel] - new[channel])
 
 
 @vector_kernel
@@ -100,34 +102,33 @@ def gru_backward(
     gradient: RealArray,
     states: RealArray,
     gates: RealArray,
-    inputs_gradient: RealArray,
-    recurrent_gradient: RealArray,
+    gates_gradient: RealArray,
     states_gradient: RealArray,
     bias_gradient: RealArray,
 ) -> None:
-    """The gradients of `gru` for inputs, recurrent, states (as far as they pass the update gate) and bias."""
+    """The gradients of `gru` for what gates held before, for states (as far as they pass the update gate) and bias."""
     wide_vectors()
     nodes, channels = states.shape
     one = states.dtype.type(1)
     bias_gradient[:] = states.dtype.type(0)
     total = at(bias_gradient, 0)
     for node in range(nodes):
-        source, state, gate = at(gradient, node * channels), at(states, node * channels), at(gates, 4 * node * channels)
-        sent, kept = at(inputs_gradient, 3 * node * channels), at(recurrent_gradient, 3 * node * channels)
+        source, state = at(gradient, node * channels), at(states, node * channels)
+        reset, update = at(gates, 4 * node * channels), at(gates, (4 * node + 1) * channels)
+        new, inside = at(gates, (4 * node + 2) * channels), at(gates, (4 * node + 3) * channels)
+        by_reset, by_update = at(gates_gradient, 4 * node * channels), at(gates_gradient, (4 * node + 1) * channels)
+        by_new, by_inside = at(gates_gradient, (4 * node + 2) * channels), at(gates_gradient, (4 * node + 3) * channels)
+        for channel in range(channels):
+            by_new[channel] = source[channel] * (one - update[channel]) * (one - new[channel] * new[channel])
+        for channel in range(channels):
+            by_reset[channel] = by_new[channel] * inside[channel] * reset[channel] * (one - reset[channel])
+        for channel in range(channels):
+            change = source[channel] * (state[channel] - new[channel])
+            by_update[channel] = change * update[channel] * (one - update[channel])
+        for channel in range(channels):
+            by_inside[channel] = by_new[channel] * reset[channel]
+        for channel in range(4 * channels):
+            total[channel] += by_reset[channel]  # and what lies behind it
         passed = at(states_gradient, node * channels)
         for channel in range(channels):
-            reset, update, new = gate[channel], gate[channels + channel], gate[2 * channels + channel]
-            inner_new = source[channel] * (one - update) * (one - new * new)
-            inner_update = source[channel] * (state[channel] - new) * update * (one - update)
-            inner_reset = inner_new * gate[3 * channels + channel] * reset * (one - reset)
-            sent[channel] = inner_reset
-            kept[channel] = inner_reset
-            sent[channels + channel] = inner_update
-            kept[channels + channel] = inner_update
-            sent[2 * channels + channel] = inner_new
-            kept[2 * channels + channel] = inner_new * reset
-            passed[channel] = source[channel] * update
-            total[channel] += inner_reset
-            total[channels + channel] += inner_update
-            total[2 * channels + channel] += inner_new
-            total[3 * channels + channel] += inner_new * reset
+            passed[channel] = source[channel] * update[channel]

@@ -209,6 +209,35 @@ def end_maxima_backward(
             second[channel] += source[channel] - passed
 
 
+@vector_kernel
+def tree_sums(states: RealArray, starts: IntArray, sums: RealArray) -> None:
+    """sums[t] = Σ_v states[v] over the nodes starts[t] ≤ v < starts[t + 1] of every tree."""
+    wide_vectors()
+    trees, channels = sums.shape
+    zero = sums.dtype.type(0)
+    for tree in range(trees):
+        target = at(sums, tree * channels)
+        for channel in range(channels):
+            target[channel] = zero
+        for node in range(starts[tree], starts[tree + 1]):
+            source = at(states, node * channels)
+            for channel in range(channels):
+                target[channel] += source[channel]
+
+
+@vector_kernel
+def tree_sums_backward(gradient: RealArray, starts: IntArray, states_gradient: RealArray) -> None:
+    """The gradient of `tree_sums` for states."""
+    wide_vectors()
+    trees, channels = gradient.shape
+    for tree in range(trees):
+        source = at(gradient, tree * channels)
+        for node in range(starts[tree], starts[tree + 1]):
+            target = at(states_gradient, node * channels)
+            for channel in range(channels):
+                target[channel] = source[channel]
+
+
 @kernel
 def join_trees(neighbors: IntArray) -> tuple[IntArray, IntArray]:
     """Trees (batch, nodes, 3) as one graph: neighbours (batch · nodes, 3), and both ends of every branch.

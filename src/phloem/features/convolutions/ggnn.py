@@ -5,7 +5,8 @@ from typing import final
 from torch import nn
 
 from phloem.features.convolutions.base import FusedConvolution
-from phloem.features.fused import Dense, GatedMessages, Pad, Step
+from phloem.features.fused import Dense, Step
+from phloem.features.gated import GatedMessages
 
 
 @final
@@ -19,7 +20,6 @@ class GgnnConvolution(FusedConvolution):
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
         self.outputs = outputs
-        self.is_narrow = inputs < outputs
         self.projection = nn.Linear(inputs, outputs) if inputs > outputs else None
         self.message = nn.Linear(outputs, outputs, bias=False)
         self.gru = nn.GRUCell(outputs, outputs)
@@ -29,4 +29,4 @@ class GgnnConvolution(FusedConvolution):
         update = GatedMessages(self.message.weight, self.gru)
         if self.projection is not None:
             return [Dense(self.projection.weight, self.projection.bias), update]
-        return [Pad(self.outputs), update] if self.is_narrow else [update]
+        return [update]
