@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phloem.cli.options import ALIGNMENT_HELP, TREES_HELP
+from phloem.cli.options import ALIGNMENT_HELP, CHECKPOINT_HELP, TREES_HELP
 from phloem.cli.settings import Settings, with_settings
 from phloem.cli.tables import terminal_width
 from phloem.errors import BadArgument, StoppedByUser
@@ -60,9 +60,7 @@ def infer(
         bool, typer.Option("--resume", help="Go on with the run in the directory, if there is one.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run in the directory.")] = False,
-    checkpoint_every: Annotated[
-        str, typer.Option(metavar="TIME", help="Time or steps between checkpoints: 90s, 5m, 1000steps.")
-    ] = "2m",
+    checkpoint_every: Annotated[str, typer.Option(metavar="TIME", help=CHECKPOINT_HELP)] = "2m",
     threads: Annotated[
         int | None, typer.Option(min=1, help="Cores to use, by all runs together.", show_default="all physical ones")
     ] = None,

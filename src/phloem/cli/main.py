@@ -12,6 +12,7 @@ import typer
 from phloem.cli import (
     bootstrap,
     config,
+    density,
     embed,
     evaluate,
     gap,
@@ -20,6 +21,7 @@ from phloem.cli import (
     likelihood,
     recover,
     report,
+    reproduce,
     sample,
     sbn,
     support,
@@ -47,8 +49,10 @@ app.command(epilog=likelihood.EXAMPLES)(likelihood.likelihood)
 app.command(epilog=bootstrap.EXAMPLES)(bootstrap.bootstrap)
 app.command(epilog=support.EXAMPLES)(support.support)
 app.add_typer(sbn.app)
+app.add_typer(density.app)
 app.command(epilog=embed.EXAMPLES)(embed.embed)
 app.command(epilog=recover.EXAMPLES)(recover.recover)
+app.add_typer(reproduce.app)
 app.add_typer(config.app)
 app.command(epilog=info.EXAMPLES)(info.info)
 

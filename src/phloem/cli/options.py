@@ -6,6 +6,7 @@ ALIGNMENT_HELP = "FASTA, PHYLIP, NEXUS, Stockholm or Clustal, plain or .gz, or a
 TREES_HELP = "Newick or NEXUS files, plain or .gz, a directory of them, or a bundled example: primates."
 BURNIN_HELP = "Trees to drop from the start of each file: a count, or a fraction such as 0.25."
 RUN_HELP = "The directory of a run of `phloem infer`."
+CHECKPOINT_HELP = "Time or steps between checkpoints: 90s, 5m, 1000steps."
 THREADS_HELP = "Cores to use."
 CREDIBLE_HELP = "Keep each replicate's most frequent topologies up to this share; 1 keeps all."
 

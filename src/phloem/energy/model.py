@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from phloem.energy.noise import Noise
+from phloem.features.fused import run
 from phloem.features.graph import TreeGraph
 from phloem.features.learnable import ConvolutionChoice, NodeFeatures, TreeReadout
 from phloem.features.states import NodeStates
@@ -35,8 +36,8 @@ class EnergyModel(nn.Module):
 
     def energy(self, states: NodeStates, graph: TreeGraph) -> Tensor:
         """F(τ), (trees,), from raw features."""
-        energy: Tensor = self.readout(self.features(states, graph), graph)
-        return energy
+        steps, states = self.features.pending(states, graph)
+        return run(steps + self.readout.steps(), states, graph)[:, 0]
 
     def energies(self, topologies: TopologyBatch) -> FloatArray:
         """F(τ), (batch,); nothing is kept for gradients."""

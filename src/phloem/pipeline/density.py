@@ -1,5 +1,6 @@
 """Trees with weights → a density: noise, training, normaliser; begun, or gone on with."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -234,3 +235,9 @@ def divergence(density: TreeDensity) -> float:
     """Kullback–Leibler, from the sample that it was fitted to to the density."""
     observed = density.sample[density.sample.weights > 0]
     return float(observed.weights @ (np.log(observed.weights) - density.log_prob(observed.topologies)))
+
+
+def read_summary(directory: Path) -> dict[str, Any]:
+    """`summary.json` of a finished fit."""
+    found: dict[str, Any] = json.loads(read_bytes(directory / "summary.json"))
+    return found

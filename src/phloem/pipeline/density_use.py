@@ -19,7 +19,7 @@ from phloem.pipeline.tree_files import read_samples
 from phloem.random_streams import RandomStream
 from phloem.sealed_files import without_prefix
 from phloem.trees.sample import TreeSample, pool
-from phloem.trees.writing import write_trees
+from phloem.trees.writing import is_nexus_name, write_trees
 
 Progress = Callable[[float], None]
 
@@ -108,6 +108,7 @@ def sample_density_run(
     """Draw topologies from a density and write them, all of the same weight."""
     run = DensityDirectory(directory)
     run.refuse_overwriting(out)
+    is_nexus_name(out)
     check_can_write(out)
     density = load_density(directory)
     stream = RandomStream(seed, "density/sample")

@@ -191,6 +191,7 @@ def results(experiment: DensityExperiment) -> dict[str, Any]:
     return {
         "taxa": experiment.taxa,
         "topologies": len(experiment.target),
+        "target_topologies": int((experiment.target > 0).sum()),
         "best_loss": experiment.best_loss,
         "table": [row._asdict() for row in density_rows(experiment)],
         "repeats": [

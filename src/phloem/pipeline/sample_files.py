@@ -19,9 +19,8 @@ from phloem.pipeline.tables import stars
 from phloem.trees.branch_lengths import topology_lengths
 from phloem.trees.credible import credible_set_size
 from phloem.trees.splits import split_bits, unpack_bits
-from phloem.trees.writing import write_newick, write_nexus
+from phloem.trees.writing import is_nexus_name, write_trees
 
-NEXUS_SUFFIXES = (".nex", ".nexus", ".t", ".trees")
 LENGTH_COLUMNS = ("topology", "probability", "members", "mean", "deviation", "median", "lower", "upper")
 MOST_TOPOLOGIES = 1000  # with branch lengths of their own
 
@@ -44,22 +43,18 @@ def write_sample(
     progress: Callable[[float], None] = lambda _: None,
 ) -> list[str]:
     """Write trees of a run; returns what was done, in lines."""
-    is_nexus = files.trees.suffix.lower() in NEXUS_SUFFIXES
-    if weighted and not is_nexus:
+    if weighted and not is_nexus_name(files.trees):
         raise BadArgument(f"{files.trees}: Newick has no place for weights. Name a .nex file, or leave out --weighted.")
     wanted = [path for path in files if path is not None]
     if len({path.resolve() for path in wanted}) < len(wanted):
         raise BadArgument("--out, --log and --lengths: name different files.")
-    if files.trees.suffix.lower() == ".gz":
-        raise BadArgument(
-            f"{files.trees}: trees are written as plain text. Leave out .gz, and compress the file later."
-        )
+    is_nexus_name(files.trees)
     for path in wanted:
         RunDirectory(directory).refuse_overwriting(path)
         check_can_write(path)
     posterior = open_posterior(directory, progress=progress)
     sample = sample_posterior(posterior, count, seed=seed, weighted=weighted)
-    (write_nexus if is_nexus else write_newick)(sample.trees, files.trees)
+    write_trees(sample.trees, files.trees)
     if files.trace is not None:
         write_trace(sample, files.trace)
     if files.lengths is not None:

@@ -14,6 +14,7 @@ from phloem.trees.tree import Tree
 # What needs no quotes. NEXUS counts more signs as punctuation: Biopython stops at a bare hyphen there.
 PLAIN_LABEL = re.compile(r"[^\s()\[\]{},;:='\"]+")
 PLAIN_NEXUS_LABEL = re.compile(r"[^\s()\[\]{}/\\,;:=*'\"`+<>-]+")
+NEXUS_SUFFIXES = (".nex", ".nexus", ".t", ".trees")
 
 
 def quote_label(name: str, plain: re.Pattern[str] = PLAIN_LABEL) -> str:
@@ -42,6 +43,19 @@ def format_newick(
 def format_tree(tree: Tree, taxa: Sequence[str]) -> str:
     """One tree of any degrees in Newick format; a root of degree two stays."""
     return join_newick(tree.parent, leaf_labels(taxa, tree.leaf_count), [""] * len(tree.parent))
+
+
+def is_nexus_name(path: Path) -> bool:
+    """Whether trees go into a file of this name as NEXUS, and not as Newick; raise if they cannot go there."""
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        raise BadArgument(f"{path}: trees are written as plain text. Leave out .gz, and compress the file later.")
+    return suffix in NEXUS_SUFFIXES
+
+
+def write_trees(sample: TreeSample, path: str | Path) -> None:
+    """NEXUS for .nex, .nexus, .t and .trees, else Newick."""
+    (write_nexus if is_nexus_name(Path(path)) else write_newick)(sample, path)
 
 
 def write_newick(sample: TreeSample, path: str | Path) -> None:

@@ -1,0 +1,296 @@
+"""`phloem density`: tree probabilities from a tree sample by an energy-based model."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from phloem.cli.options import BURNIN_HELP, CHECKPOINT_HELP, TREES_HELP, parse_burnin
+from phloem.cli.tables import plain_console, plain_table
+from phloem.config.density import BASES, CONVOLUTIONS, DENSITY_PRESETS, NOISES, density_preset
+from phloem.errors import BadArgument, StoppedByUser
+
+if TYPE_CHECKING:
+    from phloem.pipeline.density_use import DensityScores
+
+FIT_EXAMPLES = """
+[bold]Examples[/bold]
+
+phloem density fit primates --out primates-density --preset quick
+
+phloem density fit run1.t run2.t --burnin 0.25 --out density --convolution edge
+
+phloem density fit --resume --out density
+"""
+
+SCORE_EXAMPLES = """
+[bold]Examples[/bold]
+
+phloem density score primates-density primates
+
+phloem density score density other-run.t --burnin 0.25 --compare --json
+"""
+
+SAMPLE_EXAMPLES = """
+[bold]Examples[/bold]
+
+phloem density sample primates-density --count 1000 --out trees.nwk
+
+phloem density sample density --method mcmc --count 5000 --out trees.nex
+"""
+DIRECTORY_HELP = "The directory of a run of `phloem density fit`."
+STANDARD = "{}, or the preset's"
+
+app = typer.Typer(
+    name="density",
+    help="Tree probabilities from a tree sample by an energy-based model: fit one, score trees with it, draw trees.",
+    epilog="[bold]Example[/bold]\n\nphloem density fit primates --out primates-density --preset quick",
+    rich_markup_mode="rich",
+)
+
+
+@app.command(epilog=FIT_EXAMPLES)
+def fit(
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The directory for the run.")],
+    trees: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TREES", help=f"{TREES_HELP} Each file counts the same. A run that goes on can do without."
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help=f"How to train: {', '.join(DENSITY_PRESETS)}.", show_default="standard"),
+    ] = None,
+    convolution: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help=f"The graph convolution: {', '.join(CONVOLUTIONS)}.", show_default="ggnn"),
+    ] = None,
+    noise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"What trees are told apart from: {', '.join(NOISES)} (a network fitted to them, all topologies, "
+            "the given topologies).",
+            show_default="sbn",
+        ),
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help=f"What the energy is relative to, with sbn: {', '.join(BASES)}.", show_default="noise"
+        ),
+    ] = None,
+    noise_ratio: Annotated[
+        int | None, typer.Option(help="Trees of the noise for each of the data.", show_default="1")
+    ] = None,
+    uniform_share: Annotated[
+        float | None, typer.Option(help="How much of the network's noise is any topology.", show_default="0.05")
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Training steps; the schedule stretches with them.", show_default=STANDARD.format(20000)),
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(help="Trees of the data in a step.", show_default=STANDARD.format(20))
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="The first learning rate.", show_default=STANDARD.format(0.003))
+    ] = None,
+    depth: Annotated[int | None, typer.Option(help="Layers of the graph network.", show_default="2")] = None,
+    width: Annotated[int | None, typer.Option(help="Channels of the graph network.", show_default="100")] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            help="Trees of the noise for the normaliser, where topologies are too many to sum.", show_default="20000"
+        ),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same density.", show_default="1")] = None,
+    burnin: Annotated[str, typer.Option(help=BURNIN_HELP)] = "0",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the directory.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the run in the directory.")] = False,
+    checkpoint_every: Annotated[str, typer.Option(metavar="TIME", help=CHECKPOINT_HELP)] = "2m",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but what is wrong.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON instead of text.")] = False,
+) -> None:
+    """Fit a density to weighted trees, such as an MCMC sample: a probability for any topology.
+
+    A graph network learns to tell the trees from noise. Everything is in one directory. Ctrl-C stops a fit and keeps
+    it; --resume goes on as if nothing had happened.
+    """
+    settings: dict[str, Any] = {
+        "convolution": convolution,
+        "noise": noise,
+        "base": base,
+        "noise_ratio": noise_ratio,
+        "uniform_share": uniform_share,
+        "steps": steps,
+        "batch": batch,
+        "rate": rate,
+        "depth": depth,
+        "width": width,
+        "samples": samples,
+        "seed": seed,
+    }
+    if not trees and not resume:
+        raise BadArgument("name trees, or a run to go on with: phloem density fit --resume --out DIR")
+    density_preset(preset or "standard", **settings)  # what is wrong is known before numba and torch are loaded
+
+    from phloem.display.bar import progress_bar
+    from phloem.display.stderr import say
+    from phloem.pipeline.density import DensityInterrupted, DensityRequest, fit_density_run, read_summary
+    from phloem.pipeline.saving import parse_interval
+
+    request = DensityRequest(
+        trees or (), out, preset, settings, parse_burnin(burnin), resume, force, shlex.join(sys.argv)
+    )
+    interval = parse_interval(checkpoint_every)
+    try:
+        with progress_bar("density", quiet=quiet) as show:
+            fit_density_run(request, show, interval=interval, notice=lambda text: say(f"phloem: {text}"))
+    except DensityInterrupted as stop:
+        saved = "no step was saved yet" if not stop.step else f"saved at step {stop.step:,}"
+        again = f"phloem density fit --resume --out {shlex.quote(str(out))}"
+        raise StoppedByUser(f"stopped, {saved}. Go on with: {again}") from None
+    summary = read_summary(out)
+    if as_json:
+        print(json.dumps(summary))
+    elif not quiet:
+        _print_summary(summary, out)
+
+
+def _print_summary(summary: dict[str, Any], out: Path) -> None:
+    normalizer = summary["normalizer"]
+    found = (
+        f"a sum over {normalizer['topologies']:,} topologies"
+        if normalizer["method"] == "sum"
+        else f"{normalizer['draws']:,} draws, standard error {normalizer['error']:.4f}"
+    )
+    print(f"""\
+{summary["topologies"]:,} topologies on {summary["taxa"]:,} taxa; {summary["convolution"]}, {summary["noise"]} noise, \
+{summary["steps"]:,} steps, {summary["seconds"]:,.0f} s
+loss            {summary["loss"]:.5f}   of the last steps
+divergence      {summary["divergence"]:.5f}   from the trees to the density, in nats
+log normaliser  {normalizer["log_value"]:.5f}   by {found}
+
+next:
+  phloem density score {out} TREES --compare          log-probabilities of trees
+  phloem density sample {out} --count 1000 --out FILE  new trees
+  phloem.load_density({str(out)!r})  in Python""")
+    if warning := _warning(normalizer):
+        print(f"\nphloem: {warning}", file=sys.stderr)
+
+
+def _warning(normalizer: dict[str, Any]) -> str:
+    """What a user must know of a normaliser that is not to be trusted; nothing of one that is."""
+    shape = normalizer["pareto_shape"]
+    if shape is None or shape <= 0.7:
+        return ""
+    return (
+        f"the normaliser is uncertain (Pareto shape {shape:.2f}, {normalizer['effective_draws']:,.0f} effective "
+        "draws): train for more steps, or use --noise sbn."
+    )
+
+
+@app.command(epilog=SCORE_EXAMPLES)
+def score(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help=DIRECTORY_HELP)],
+    trees: Annotated[list[str], typer.Argument(metavar="TREES", help=f"{TREES_HELP} Each file counts the same.")],
+    burnin: Annotated[str, typer.Option(help=BURNIN_HELP)] = "0",
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Compare with frequencies and subsplit networks of the same sample.")
+    ] = False,
+    smoothing: Annotated[
+        float, typer.Option(help="The share of each of these that is spread over all topologies.")
+    ] = 0.001,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Print the log-probability of every tree, in file order, and the mean over the trees by their weights.
+
+    seen: the share of the trees' weight on topologies that the density was fitted to.
+    """
+    from phloem.display.bar import progress_bar
+    from phloem.pipeline.density_use import score_density
+
+    with progress_bar("scoring", quiet=quiet) as show:
+        scores = score_density(
+            directory, trees, burnin=parse_burnin(burnin), smoothing=smoothing if compare else None, progress=show
+        )
+    if as_json:
+        print(json.dumps(scores.as_json()))
+    else:
+        _print_scores(scores)
+
+
+def _print_scores(scores: "DensityScores") -> None:
+    console = plain_console()
+    table = plain_table("tree", "weight", "log-probability")
+    for number, (weight, value) in enumerate(zip(scores.trees.weights, scores.log_probabilities, strict=True), 1):
+        table.add_row(f"{number}", f"{weight:.6f}", f"{value:.6f}")
+    console.print(table)
+    normalizer = scores.density.normalizer
+    error = "exact" if normalizer.is_exact else f"± {normalizer.error:.4f}"
+    console.print(
+        f"\n{scores.topologies:,} topologies, seen {scores.seen:.6f}, mean log-probability {scores.mean:.6f}, "
+        f"log normaliser {normalizer.log_value:.6f} ({error})"
+    )
+    if scores.comparison:
+        compared = plain_table("estimate", "mean log-probability", "divergence", left=("estimate",))
+        for row in scores.comparison:
+            compared.add_row(row.estimate, f"{row.log_probability:.6f}", f"{row.divergence:.6f}")
+        console.print()
+        console.print(compared)
+    if warning := _warning(normalizer.as_json()):
+        print(f"phloem: {warning}", file=sys.stderr)
+
+
+@app.command(epilog=SAMPLE_EXAMPLES)
+def sample(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help=DIRECTORY_HELP)],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="FILE", help="Trees: NEXUS for .nex, .nexus, .t and .trees, else Newick."),
+    ],
+    count: Annotated[int, typer.Option(min=1, help="How many trees.")] = 1000,
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="exact: from all topologies, up to 10 taxa. importance: from draws of the noise, by weight. mcmc: "
+            "chains of interchanges and draws. auto: exact, else importance.",
+        ),
+    ] = "auto",
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same trees.")] = 1,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Draw topologies from a density and write them, without branch lengths, all of the same weight."""
+    from phloem.display.bar import progress_bar
+    from phloem.pipeline.density_use import sample_density_run
+
+    with progress_bar("drawing", quiet=quiet) as show:
+        done = sample_density_run(directory, out, count=count, method=method, seed=seed, progress=show)
+    draws = done.draws
+    if as_json:
+        found = {"trees": count, "topologies": done.topologies, "method": draws.method, **draws.quality}
+        print(json.dumps(found))
+        return
+    print(f"{count:,} trees, {done.topologies:,} topologies, {_drawn(draws.method, draws.quality)}: {out}")
+
+
+def _drawn(method: str, quality: dict[str, Any]) -> str:
+    """How trees were drawn, and how far to trust them."""
+    if method == "exact":
+        return f"independent draws from the probabilities of all {quality['topologies']:,}"
+    if method == "importance":
+        return f"resampled from {quality['draws']:,} draws worth {quality['effective_draws']:,.0f}"
+    reduction = quality["scale_reduction"]
+    agree = "" if reduction is None else f", R̂ {reduction:.3f}"
+    return (
+        f"{quality['chains']} chains of {quality['steps']:,} steps, accepted {quality['accepted_interchanges']:.2f} of "
+        f"interchanges and {quality['accepted_draws']:.2f} of draws{agree}"
+    )

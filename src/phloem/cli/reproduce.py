@@ -1,0 +1,124 @@
+"""`phloem reproduce`: the paper's experiments."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from phloem.cli.options import CHECKPOINT_HELP
+from phloem.cli.tables import plain_console, plain_table
+from phloem.errors import StoppedByUser
+
+DENSITY_EXAMPLES = """
+[bold]Examples[/bold]
+
+phloem reproduce density --out density-experiment
+
+phloem reproduce density --taxa 5 --steps 2000 --convolutions edge,mlp --repeats 2 --out small
+
+phloem reproduce density --target target.tsv --repeats 3 --out experiment --resume
+"""
+
+app = typer.Typer(
+    name="reproduce",
+    help="The paper's experiments: density.",
+    epilog="[bold]Example[/bold]\n\nphloem reproduce density --taxa 5 --steps 2000 --out small",
+    rich_markup_mode="rich",
+)
+
+
+@app.callback()
+def experiments() -> None:
+    """The paper's experiments, with what is to be expected beside what was found."""
+
+
+@app.command(epilog=DENSITY_EXAMPLES)
+def density(
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The directory for the experiment.")],
+    convolutions: Annotated[
+        str, typer.Option(metavar="NAMES", help="Which variants, separated by commas.")
+    ] = "mlp,gcn,gin,sage,ggnn,edge",
+    repeats: Annotated[int, typer.Option(help="Trainings of each, with seeds 1, 2, ….")] = 1,
+    steps: Annotated[int | None, typer.Option(help="Training steps.", show_default="200000, as in the paper")] = None,
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Trees with their probabilities: any tree file, or .tsv lines of a probability, a tab and a tree.",
+            show_default="a draw from a Dirichlet distribution over all topologies",
+        ),
+    ] = None,
+    taxa: Annotated[int, typer.Option(help="Of the draw.")] = 8,
+    concentration: Annotated[float, typer.Option(help="Of the Dirichlet distribution.")] = 0.008,
+    seed: Annotated[int, typer.Option(min=0, help="Of the draw.")] = 1,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the experiment in the directory; what is fitted stays.")
+    ] = False,
+    checkpoint_every: Annotated[str, typer.Option(metavar="TIME", help=CHECKPOINT_HELP)] = "2m",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but what is wrong.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON instead of a table.")] = False,
+) -> None:
+    """Fit densities to a known target over all topologies of 8 taxa, with uniform noise (Zhang 2023, section 4.1).
+
+    The directory gets the paper's figure (density.pdf, density.html) and the numbers (results.json). Each training is
+    a run of `phloem density fit` below it. Ctrl-C stops the experiment and keeps it; --resume goes on.
+    """
+    from phloem.display.bar import progress_bar
+    from phloem.display.stderr import say
+    from phloem.pipeline.density import DensityInterrupted
+    from phloem.pipeline.reproduce_density import ExperimentRequest, results, run_experiment
+    from phloem.pipeline.saving import parse_interval
+
+    request = ExperimentRequest(
+        out,
+        tuple(name.strip() for name in convolutions.split(",") if name.strip()),
+        repeats,
+        steps,
+        target,
+        taxa,
+        concentration,
+        seed,
+        resume,
+        shlex.join(sys.argv),
+    )
+    try:
+        with progress_bar("experiment", quiet=quiet) as show:
+            found = run_experiment(
+                request,
+                show,
+                interval=parse_interval(checkpoint_every),
+                notice=lambda text: say(f"phloem: {text}"),
+            )
+    except DensityInterrupted:
+        raise StoppedByUser("stopped, and kept. Go on with the same command and --resume.") from None
+    if as_json:
+        print(json.dumps(results(found)))
+    elif not quiet:
+        _print_experiment(results(found), out)
+
+
+def _print_experiment(found: dict[str, Any], out: Path) -> None:
+    console = plain_console()
+    console.print(
+        f"{found['topologies']:,} topologies of {found['taxa']} taxa, {found['target_topologies']:,} of them in the "
+        f"target; best loss {found['best_loss']:.5f}\n"
+    )
+    table = plain_table("variant", "repeats", "steps", "divergence", "loss above best", "seconds", left=("variant",))
+    for row in found["table"]:
+        table.add_row(
+            row["convolution"],
+            str(row["repeats"]),
+            f"{row['steps']:,}",
+            _with_deviation(row["divergence"], row["divergence_deviation"]),
+            _with_deviation(row["excess_loss"], row["excess_loss_deviation"]),
+            f"{row['seconds']:,.0f}",
+        )
+    console.print(table)
+    console.print(f"\nfigure: {out / 'density.pdf'}, {out / 'density.html'}; numbers: {out / 'results.json'}")
+
+
+def _with_deviation(mean: float, deviation: float | None) -> str:
+    return f"{mean:.5f}" if deviation is None else f"{mean:.5f} ± {deviation:.5f}"
