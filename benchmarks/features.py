@@ -36,8 +36,8 @@ def products(name: str, taxa: int) -> Callable[[], None]:
         "gcn": ([(taxa, WIDTH, False)], [(WIDTH, WIDTH, True)]),
         "gin": ([(taxa, WIDTH, False)], [(WIDTH, WIDTH, True)]),
         "ggnn": (
-            [(WIDTH, WIDTH, False), (WIDTH, 3 * WIDTH, True), (WIDTH, 3 * WIDTH, False)],
-            [(WIDTH, WIDTH, True), (WIDTH, 3 * WIDTH, True), (WIDTH, 3 * WIDTH, True)],
+            [(taxa, 3 * WIDTH, False), (taxa, 3 * WIDTH, False)],
+            [(WIDTH, 3 * WIDTH, True), (WIDTH, 3 * WIDTH, True)],
         ),
         "mlp": ([], []),
     }[name]

@@ -14,11 +14,15 @@ if TYPE_CHECKING:
     from phloem.config import InferConfig as InferConfig
     from phloem.config import TrainingConfig as TrainingConfig
     from phloem.config import preset as preset
+    from phloem.config.density import DensityConfig as DensityConfig
     from phloem.data.alignment import Alignment as Alignment
     from phloem.data.examples import find_trees as find_trees
     from phloem.data.patterns import SitePatterns as SitePatterns
     from phloem.data.patterns import compress as compress
     from phloem.data.reading import read_alignment as read_alignment
+    from phloem.energy.density import TreeDensity as TreeDensity
+    from phloem.energy.model import EnergyModel as EnergyModel
+    from phloem.energy.sampling import sample_density as sample_density
     from phloem.errors import PhloemError as PhloemError
     from phloem.features.convolutions.base import Convolution as Convolution
     from phloem.features.dirichlet import dirichlet_features as dirichlet_features
@@ -37,6 +41,8 @@ if TYPE_CHECKING:
     from phloem.inference.gap import amortization_gaps as amortization_gaps
     from phloem.inference.training import Training as Training
     from phloem.inference.training import train as train
+    from phloem.pipeline.density_script import fit_density as fit_density
+    from phloem.pipeline.density_use import load_density as load_density
     from phloem.pipeline.evaluate import evaluate_run as evaluate_run
     from phloem.pipeline.gap import measure_gaps as measure_gaps
     from phloem.pipeline.opening import open_posterior as open_posterior
@@ -113,10 +119,14 @@ __version__ = version("phloem")
 
 _MODULES = {
     "phloem.config": ("BootstrapConfig", "EvaluationConfig", "InferConfig", "TrainingConfig", "preset"),
+    "phloem.config.density": ("DensityConfig",),
     "phloem.data.alignment": ("Alignment",),
     "phloem.data.examples": ("find_trees",),
     "phloem.data.patterns": ("SitePatterns", "compress"),
     "phloem.data.reading": ("read_alignment",),
+    "phloem.energy.density": ("TreeDensity",),
+    "phloem.energy.model": ("EnergyModel",),
+    "phloem.energy.sampling": ("sample_density",),
     "phloem.errors": ("PhloemError",),
     "phloem.features.convolutions.base": ("Convolution",),
     "phloem.features.dirichlet": ("dirichlet_features", "random_tips", "tree_features"),
@@ -127,6 +137,8 @@ _MODULES = {
     "phloem.inference.evaluation": ("Evaluation", "evaluate"),
     "phloem.inference.gap": ("AmortizationGaps", "amortization_gaps"),
     "phloem.inference.training": ("Training", "train"),
+    "phloem.pipeline.density_script": ("fit_density",),
+    "phloem.pipeline.density_use": ("load_density",),
     "phloem.pipeline.gap": ("measure_gaps",),
     "phloem.pipeline.evaluate": ("evaluate_run",),
     "phloem.pipeline.opening": ("open_posterior",),

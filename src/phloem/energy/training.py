@@ -46,7 +46,10 @@ class DensityStep(NamedTuple):
 class DensityTraining:
     """A model on its way to a sample. Given the config and the seed, the n-th step has its own random numbers."""
 
-    def __init__(self, sample: TreeSample, noise: Noise, config: DensityConfig) -> None:
+    def __init__(
+        self, sample: TreeSample, noise: Noise, config: DensityConfig, *, model: EnergyModel | None = None
+    ) -> None:
+        """model: in place of the one that the config describes, such as one with a convolution of your own."""
         if noise.taxon_count != len(sample.taxa):
             raise BadArgument(f"density: noise on {noise.taxon_count} taxa for trees on {len(sample.taxa)}.")
         self.config = config
@@ -55,7 +58,7 @@ class DensityTraining:
         self.skipped = 0  # steps so far that moved nothing
         self._skipped_in_a_row = 0
         self._batches = Batches(sample, noise, size=config.batch, ratio=config.noise_ratio, seed=config.seed)
-        model = new_model(len(sample.taxa), config)
+        model = new_model(len(sample.taxa), config) if model is None else model
         self.density = Unnormalized(model, choose_base(noise, config))
         self._adam = Adam(model.parameters())
 
