@@ -96,6 +96,14 @@ def test_imports_follow_the_flow_of_data(path):
             assert part in OUTSIDE.get(top, {part}), f"{part} must not import {name}"
 
 
+def test_what_is_read_and_drawn_takes_records_of_energy_alone_which_need_no_torch():
+    for path in SOURCES:
+        if part_of(path) in ("report", "plot"):
+            taken = {name for name in imports_of(path) if name.startswith("phloem.energy")}
+            assert taken <= {"phloem.energy.records"}, path
+    assert not any(name.startswith("torch") for name in imports_of(PACKAGE / "energy" / "records.py"))
+
+
 def test_the_rules_themselves_have_no_cycle():
     order = list(MAY_IMPORT)
     for part, allowed in MAY_IMPORT.items():

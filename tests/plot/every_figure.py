@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
+from made_up_density import small_experiment
 from phloem import plot
 from phloem.inference.history import Report
 from phloem.trees.branch_lengths import split_lengths
@@ -50,7 +51,7 @@ def history(seed: int = 0, tempered: int = 5, reports: int = 20) -> list[Report]
     return rows
 
 
-FIGURES: dict[str, Callable[[Axes | None], Figure]] = {
+ON_AXES: dict[str, Callable[[Axes | None], Figure]] = {
     "tree": lambda ax: plot.tree(consensus(), intervals=True, ax=ax),
     "tree with colors": lambda ax: plot.tree(consensus(), supports="colors", ax=ax),
     "cloud": lambda ax: plot.cloud(sample(), like=consensus(), ax=ax),
@@ -61,6 +62,8 @@ FIGURES: dict[str, Callable[[Axes | None], Figure]] = {
     "training": lambda ax: plot.training([history(0), history(1)], ax=ax),
     "weights": lambda ax: plot.weights(np.random.default_rng(1).normal(size=200), pareto_k=0.3, ax=ax),
 }
+# With those that have several panels and cannot be drawn on axes that are given.
+FIGURES = ON_AXES | {"density": lambda _: plot.density(small_experiment())}
 
 
 def texts(figure: Figure) -> list[str]:

@@ -24,7 +24,7 @@ def test_equal_figures_are_equal_bytes(draw, suffix, tmp_path):
     assert first == second
 
 
-@pytest.mark.parametrize("name", ["tree", "clades", "training"])
+@pytest.mark.parametrize("name", ["tree", "clades", "training", "density"])
 def test_saving_a_figure_again_changes_nothing(name, tmp_path):
     """Whatever it was saved as in between; axes have the same places in all formats."""
     figure = FIGURES[name](None)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 import phloem
 from phloem.errors import BadArgument
 from phloem.plot.style import FONTS, axes_for, fonts, styled
-from plot.every_figure import FIGURES, consensus, sample
+from plot.every_figure import FIGURES, ON_AXES, consensus, sample
 
 every_figure = pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
 
@@ -27,7 +27,7 @@ def test_settings_of_the_user_stay_and_do_not_count(draw, tmp_path):
     assert max(text.get_size() for text in figure.findobj(matplotlib.text.Text)) <= 7
 
 
-@every_figure
+@pytest.mark.parametrize("draw", ON_AXES.values(), ids=ON_AXES)
 def test_figures_are_drawn_on_axes_that_are_given(draw):
     figure = Figure(figsize=(8, 4))
     left, right = figure.subplots(1, 2)
