@@ -11,7 +11,6 @@ from phloem.inference.checkpoints import Checkpoint
 from phloem.inference.draws import DrawCollector
 from phloem.inference.evaluation import evaluate
 from phloem.inference.training import Report, StepInfo, Training, train
-from phloem.interrupts import held
 from phloem.pipeline.events import TrainingEvents
 from phloem.pipeline.history_file import HistoryFile
 from phloem.pipeline.model_building import build_model, build_target, single_threaded_products
@@ -77,16 +76,8 @@ def complete_run(
 
         before = history.reports[-1] if history.reports else None
         progress(News(number, "training", training.steps_done / steps, training.steps_done, before))
-        try:
+        with saver.saving_the_end():
             train(training, config.evaluation, history=history, progress=after_report, after_step=after_step)
-        except KeyboardInterrupt:
-            # The first step of a session may have been left half-way. Before it nothing had changed.
-            if training.steps_done > checkpoint.step + 1:
-                with held():
-                    saver.save_if_possible("the steps after it are lost")
-            raise
-        if training.steps_done > saver.saved_step:
-            saver.save_patiently()
         drawn = DrawCollector()
         repeats = config.evaluation.repeats
         progress(News(number, "evaluation", 0.0, training.steps_done))

@@ -86,7 +86,7 @@ class SavedRuns:
 def find_saved(directory: RunDirectory, notice: Callable[[str], None]) -> SavedRuns:
     """Read the newest whole checkpoint of every run in the directory; damaged ones are told of."""
     children = directory.children()
-    checkpoints = tuple(_newest(run, notice) for run in children or [directory])
+    checkpoints = tuple(run.newest_checkpoint(notice) for run in children or [directory])
     path = directory.path / CONFIG
     config = None
     if path.exists():
@@ -105,16 +105,6 @@ def run_configs(config: InferConfig) -> list[InferConfig]:
 def alignment_of(patterns: SitePatterns) -> Alignment:
     """The alignment that the patterns were found in."""
     return Alignment(patterns.taxa, patterns.states[:, patterns.pattern_of_site])
-
-
-def _newest(run: RunDirectory, notice: Callable[[str], None]) -> Checkpoint | None:
-    found, problems = run.checkpoints.newest()
-    if problems and found is None:
-        raise BadArgument(f"{problems[0]} No other checkpoint of the run is whole. Start anew with --force.")
-    if found is not None:
-        for problem in problems:
-            notice(f"{problem} Another one is whole.")
-    return found
 
 
 def _is_alignment_of(patterns: SitePatterns, alignment: Alignment) -> bool:

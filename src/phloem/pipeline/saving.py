@@ -2,11 +2,13 @@
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Generic, NamedTuple, Protocol
 
 from phloem.checkpoint_folder import C, CheckpointFolder
 from phloem.errors import BadArgument, DiskFull, FileProblem
+from phloem.interrupts import held
 
 RETRY_SECONDS = 10.0
 PATIENCE_SECONDS = 600.0  # at the end of training, when there is nothing else left to do
@@ -67,6 +69,21 @@ class Saver(Generic[C]):
         steps = self._interval.steps
         if (now >= self._due if steps is None else step - self.saved_step >= steps) and now >= self._retry_at:
             self.save_if_possible()
+
+    @contextmanager
+    def saving_the_end(self) -> Iterator[None]:
+        """Around a training: save where it stops, because it is done or because it was told to."""
+        began = self._training.steps_done
+        try:
+            yield
+        except KeyboardInterrupt:
+            # The first step of a session may have been left half-way. Before it nothing had changed.
+            if self._training.steps_done > began + 1:
+                with held():
+                    self.save_if_possible("the steps after it are lost")
+            raise
+        if self._training.steps_done > self.saved_step:
+            self.save_patiently()
 
     def save(self) -> None:
         """Write a checkpoint of the training as it is."""
