@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ from phloem.inference.history import History
 from phloem.inference.training import Training, train
 from phloem.sealed_files import OtherFormat, write_sealed
 from phloem.variational.support_file import support_arrays
+from test_sealed_files import seal_by_hand
 
 EVALUATION = EvaluationConfig(reports=4, report_samples=3)
 
@@ -155,6 +157,14 @@ def test_another_format_is_refused_and_never_passed_over(tmp_path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(OtherFormat, match=r"written by phloem 0.*in format 77, and this version has format 1"):
         folder.newest()
+
+
+def test_files_from_before_there_were_other_kinds_of_runs_can_be_read(written, tmp_path):
+    content = written.read_bytes()
+    texts = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
+    assert texts.pop("kind") == "infer"
+    seal_by_hand(tmp_path / "file", safetensors.numpy.load(content), texts)
+    assert read_checkpoint(tmp_path / "file").step == 23
 
 
 def test_the_two_newest_are_kept(tmp_path):

@@ -2,7 +2,10 @@
 
 import pytest
 
+from counting_runs import Count, Counting, CountReport, count_folder, read_count
 from inference.test_checkpoints import begun, checkpoint_of
+from phloem.checkpoint_folder import CheckpointFolder
+from phloem.energy.records import DensityReport
 from phloem.errors import BadArgument, DiskFull, FileProblem
 from phloem.inference.history import Report
 from phloem.pipeline import saving
@@ -176,6 +179,53 @@ def test_a_lost_folder_of_checkpoints_is_made_again(tmp_path):
     assert saver._folder.newest_step() == 1
 
 
+def stop_after(steps: int, saver: Saver, training: Counting) -> None:
+    """Take steps, and be told to stop."""
+
+    def train():
+        for _ in range(steps):
+            training.step()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), saver.saving_the_end():
+        train()
+
+
+def test_a_run_of_any_kind_is_saved_where_it_ends_or_is_stopped(tmp_path):
+    training, folder = Counting(), count_folder(tmp_path / "checkpoints")
+    saver = Saver(folder, training, lambda: Count(training.steps_done), NEVER, pytest.fail)
+    stop_after(2, saver, training)
+    assert folder.newest() == (Count(2), [])
+    with saver.saving_the_end():
+        training.step()
+    assert folder.newest() == (Count(3), [])
+    assert saver.saved_step == 3
+    folder.clear()
+    with saver.saving_the_end():  # with nothing new
+        pass
+    assert folder.newest() == (None, [])
+
+
+def test_the_first_step_of_a_session_is_not_saved_as_it_may_have_been_left_half_way(tmp_path):
+    training, folder = Counting(4), count_folder(tmp_path / "checkpoints")
+    saver = Saver(folder, training, lambda: Count(training.steps_done), NEVER, pytest.fail)
+    stop_after(1, saver, training)
+    assert folder.newest() == (None, [])
+
+
+def test_a_run_that_is_stopped_on_a_full_disk_says_what_is_lost(tmp_path):
+    def fail(*_arguments):
+        raise DiskFull("x: cannot be written (No space left on device).")
+
+    training, notices = Counting(), []
+    folder = CheckpointFolder(tmp_path / "checkpoints", read_count, fail)
+    saver = Saver(folder, training, lambda: Count(training.steps_done), NEVER, notices.append)
+    stop_after(9, saver, training)
+    assert notices == [
+        "x: cannot be written (No space left on device). The last checkpoint is of step 0; the steps after it are lost."
+    ]
+
+
 REPORTS = [Report(step, step / 7, 0.5, -1.0 / step, float("nan"), 3, 0) for step in (1, 2, 3)]
 
 
@@ -207,6 +257,29 @@ def test_a_row_that_could_not_be_written_is_written_with_the_next(tmp_path):
     for count in (2, 3):
         file.write(REPORTS[:count])
         assert [report.step for report in read_history(path, Report)] == [1, 2, 3][:count]
+
+
+@pytest.mark.parametrize("row_type", [CountReport, DensityReport])
+def test_a_history_may_have_other_columns(tmp_path, row_type):
+    path = tmp_path / "history.csv"
+    numbers = [0.1, float("inf"), -1e300, 2 / 3][: len(row_type._fields) - 2]
+    reports = [row_type(step, 0.25, *numbers) for step in (1, 2)]
+    file = HistoryFile(path, row_type)
+    for count in (0, 1, 2):
+        file.write(reports[:count])
+        assert read_history(path, row_type) == reports[:count]
+    assert path.read_text().splitlines()[0] == ",".join(row_type._fields)
+    with pytest.raises(FileProblem, match="is no history"):
+        read_history(path, Report)
+
+
+def test_a_history_that_cannot_be_written_now_is_written_later(tmp_path):
+    file = HistoryFile(tmp_path / "later" / "history.csv", CountReport)
+    reports = [CountReport(1, 0.0, 1.0)]
+    file.write_if_possible(reports)
+    file.path.parent.mkdir()
+    file.write_if_possible(reports)
+    assert read_history(file.path, CountReport) == reports
 
 
 @pytest.mark.parametrize("content", ["", "step\n1\n", "{header}\n1,2\n", "{header}\n1,x,1,1,1,1,1\n"])

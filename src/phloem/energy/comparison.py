@@ -1,7 +1,7 @@
 """A density beside the other estimates that a tree sample gives: its frequencies, and subsplit networks."""
 
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import torch
@@ -12,10 +12,10 @@ from phloem.kernels.arrays import FloatArray
 from phloem.trees.generation import topology_count
 from phloem.trees.sample import TreeSample
 from phloem.trees.topology_index import TopologyIndex
-from phloem.variational.fitting import METHODS, fit_network
+from phloem.variational.fitting import Method, fit_network
 
 PSEUDO_COUNT = 1e-6  # of every subsplit, as a share of the sample
-NAMES = {"average": "SBN-SA", "em": "SBN-EM"}
+NAMES: Final[dict[Method, str]] = {"average": "SBN-SA", "em": "SBN-EM"}
 
 
 class Compared(NamedTuple):
@@ -39,10 +39,10 @@ def compare(density: TreeDensity, held_out: TreeSample, smoothing: float) -> tup
     estimates = {"energy": density.log_prob(trees.topologies)}
     log_uniform = math.log(smoothing) - math.log(topology_count(len(trees.taxa)))
     others = {"frequencies": _log_frequencies(density.sample, trees)}
-    for method in METHODS:
+    for method, name in NAMES.items():
         fit = fit_network(density.sample, method=method, smoothing=PSEUDO_COUNT)
         with torch.no_grad():
-            others[NAMES[method]] = fit.network.log_prob(trees.topologies).numpy()
+            others[name] = fit.network.log_prob(trees.topologies).numpy()
     for name, log_prob in others.items():
         estimates[name] = np.logaddexp(math.log1p(-smoothing) + log_prob, log_uniform)
     own = float(trees.weights @ np.log(trees.weights))

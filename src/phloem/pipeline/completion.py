@@ -76,7 +76,7 @@ def complete_run(
 
         before = history.reports[-1] if history.reports else None
         progress(News(number, "training", training.steps_done / steps, training.steps_done, before))
-        with saver.keeping(checkpoint.step):
+        with saver.saving_the_end():
             train(training, config.evaluation, history=history, progress=after_report, after_step=after_step)
         drawn = DrawCollector()
         repeats = config.evaluation.repeats

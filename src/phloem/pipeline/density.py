@@ -26,7 +26,7 @@ from phloem.pipeline.model_building import single_threaded_products
 from phloem.pipeline.owned_directory import claimed
 from phloem.pipeline.provenance import describe_file, write_provenance
 from phloem.pipeline.run_traces import CONFIG
-from phloem.pipeline.saving import CheckpointInterval, Saver, newest_checkpoint
+from phloem.pipeline.saving import CheckpointInterval, Saver
 from phloem.pipeline.tree_files import list_tree_files, read_samples
 from phloem.random_streams import RandomStream
 from phloem.trees.sample import TreeSample, pool
@@ -90,7 +90,7 @@ def fit_density_run(
 
 def _begin(directory: DensityDirectory, request: DensityRequest, notice: Callable[[str], None]) -> DensityCheckpoint:
     """The checkpoint to go on from; what is wrong with the request is found before anything is removed."""
-    saved = newest_checkpoint(directory, notice) if request.resume else None
+    saved = directory.newest_checkpoint(notice) if request.resume else None
     config = _settings(directory, request, saved)
     sample = _sample(directory, request, saved)
     if saved is not None:
@@ -193,7 +193,7 @@ def _complete(
         history_file.write_if_possible(history.reports)
 
     appraise = Appraiser(sample, noise, ratio=config.noise_ratio, draws=config.report_samples)
-    with saver.keeping(checkpoint.step):
+    with saver.saving_the_end():
         train_density(training, appraise, history=history, progress=after_report, after_step=after_step)
     stream = RandomStream(config.seed, "density/normalizer")
     normalizer = normalize(

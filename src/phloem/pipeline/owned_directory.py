@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -46,13 +46,13 @@ class OwnedDirectory(Generic[C]):
         return self.kind.name in owners or owners == {None}
 
     def check_holds_run(self) -> None:
-        """Raise unless a run of this command, and of no other, has begun here."""
-        self.refuse_others()
+        """Raise unless a run of this command has begun here; if one of another has, say which."""
         if not self.holds_run():
+            self.refuse_others()
             raise FileProblem(f"{self.path}: holds no run of phloem's. Check the path.")
 
     def refuse_others(self) -> None:
-        """Raise if a run of another command is here, or where several runs have their own directories."""
+        """Raise if a run of another command is here, or in a directory below that one of several runs would have."""
         for folder in (self.path, *run_folders(self.path)):
             traces = find_traces(folder, expected=self.kind.name)
             for file, owner in traces.items():
@@ -62,6 +62,15 @@ class OwnedDirectory(Generic[C]):
                         f"{what} of `phloem {owner}`, not of `phloem {self.kind.name}`. Name another directory."
                     )
 
+    def newest_checkpoint(self, notice: Callable[[str], None]) -> C | None:
+        """What the run is to go on from, if it has come so far; notice is told of damaged checkpoints."""
+        found, problems = self.checkpoints.newest()
+        if problems and found is None:
+            raise BadArgument(f"{problems[0]} No other checkpoint of the run is whole. Start anew with --force.")
+        for problem in problems:
+            notice(f"{problem} Another one is whole.")
+        return found
+
     def make(self) -> None:
         """Make the directory, if it is not there yet."""
         try:
@@ -70,7 +79,8 @@ class OwnedDirectory(Generic[C]):
             raise cannot_write(self.path, problem) from None
 
     def clear(self) -> None:
-        """Remove a run, and nothing that is not phloem's."""
+        """Remove a run, and nothing that is not phloem's or that is of another command."""
+        self.refuse_others()
         try:
             for name in (*self.kind.needed, *self.kind.exports):
                 (self.path / name).unlink(missing_ok=True)

@@ -51,13 +51,13 @@ class RunDirectory(OwnedDirectory[Checkpoint]):
 
     def clear(self) -> None:
         """Remove a run, and nothing that is not phloem's. Bootstrap trees stay: they know what they are of."""
+        super().clear()
         try:
             for child in self.children():
                 child.clear()
                 (child.path / LOCK).unlink(missing_ok=True)
                 with suppress(OSError):  # somebody else's files are in it
                     child.path.rmdir()
-            super().clear()
             for path in self.tensorboard.glob("events.out.tfevents.*"):
                 path.unlink()
             with suppress(OSError):

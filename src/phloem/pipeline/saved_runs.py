@@ -15,7 +15,6 @@ from phloem.inference.checkpoints import Checkpoint
 from phloem.pipeline.provenance_file import read_provenance
 from phloem.pipeline.run_directory import RunDirectory
 from phloem.pipeline.run_traces import CONFIG, PROVENANCE
-from phloem.pipeline.saving import newest_checkpoint
 from phloem.pipeline.support_source import Trees
 from phloem.variational.support import SubsplitSupport
 from phloem.variational.support_file import support_arrays
@@ -87,7 +86,7 @@ class SavedRuns:
 def find_saved(directory: RunDirectory, notice: Callable[[str], None]) -> SavedRuns:
     """Read the newest whole checkpoint of every run in the directory; damaged ones are told of."""
     children = directory.children()
-    checkpoints = tuple(newest_checkpoint(run, notice) for run in children or [directory])
+    checkpoints = tuple(run.newest_checkpoint(notice) for run in children or [directory])
     path = directory.path / CONFIG
     config = None
     if path.exists():

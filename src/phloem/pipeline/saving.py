@@ -9,7 +9,6 @@ from typing import Generic, NamedTuple, Protocol
 from phloem.checkpoint_folder import C, CheckpointFolder
 from phloem.errors import BadArgument, DiskFull, FileProblem
 from phloem.interrupts import held
-from phloem.pipeline.owned_directory import OwnedDirectory
 
 RETRY_SECONDS = 10.0
 PATIENCE_SECONDS = 600.0  # at the end of training, when there is nothing else left to do
@@ -33,17 +32,6 @@ def parse_interval(text: str) -> CheckpointInterval:
         if number >= 1 and number == int(number):
             return CheckpointInterval(None, int(number))
     raise BadArgument(f"--checkpoint-every {text}: give seconds, such as 90s, 5m or 1h, or steps, such as 1000steps.")
-
-
-def newest_checkpoint(run: OwnedDirectory[C], notice: Callable[[str], None]) -> C | None:
-    """The newest whole checkpoint of a run, if there is any; damaged ones are told of."""
-    found, problems = run.checkpoints.newest()
-    if problems and found is None:
-        raise BadArgument(f"{problems[0]} No other checkpoint of the run is whole. Start anew with --force.")
-    if found is not None:
-        for problem in problems:
-            notice(f"{problem} Another one is whole.")
-    return found
 
 
 class Steps(Protocol):
@@ -82,6 +70,21 @@ class Saver(Generic[C]):
         if (now >= self._due if steps is None else step - self.saved_step >= steps) and now >= self._retry_at:
             self.save_if_possible()
 
+    @contextmanager
+    def saving_the_end(self) -> Iterator[None]:
+        """Around a training: save where it stops, because it is done or because it was told to."""
+        began = self._training.steps_done
+        try:
+            yield
+        except KeyboardInterrupt:
+            # The first step of a session may have been left half-way. Before it nothing had changed.
+            if self._training.steps_done > began + 1:
+                with held():
+                    self.save_if_possible("the steps after it are lost")
+            raise
+        if self._training.steps_done > self.saved_step:
+            self.save_patiently()
+
     def save(self) -> None:
         """Write a checkpoint of the training as it is."""
         self._folder.add(self._capture())
@@ -112,20 +115,6 @@ class Saver(Generic[C]):
             if not isinstance(self._problem, DiskFull) or time.monotonic() + RETRY_SECONDS > give_up:
                 self.save()
             time.sleep(RETRY_SECONDS)
-
-    @contextmanager
-    def keeping(self, first_step: int) -> Iterator[None]:
-        """While training goes on from a step: what is done by the end, or when it is stopped, is saved."""
-        try:
-            yield
-        except KeyboardInterrupt:
-            # The first step of a session may have been left half-way. Before it nothing had changed.
-            if self._training.steps_done > first_step + 1:
-                with held():
-                    self.save_if_possible("the steps after it are lost")
-            raise
-        if self._training.steps_done > self.saved_step:
-            self.save_patiently()
 
     def _next_due(self) -> float:
         return time.monotonic() + (self._interval.seconds or 0.0)

@@ -1,0 +1,35 @@
+"""What the commands for posteriors say of a run of another command: one line, and nothing in it changes."""
+
+import pytest
+
+from counting_runs import counted
+from phloem.cli.main import run
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["infer", "primates", "--out", "run"],
+        ["infer", "primates", "--out", "run", "--resume"],
+        ["infer", "--out", "run", "--resume"],
+        ["infer", "primates", "--out", "run", "--force"],
+        ["evaluate", "run"],
+        ["evaluate", "run", "--reference", "primates"],
+        ["evaluate", "run", "--seed", "2"],
+        ["sample", "run", "--out", "trees.nex"],
+        ["sample", "run", "--out", "run/total.txt"],
+        ["report", "run"],
+        ["gap", "run", "--trees", "primates"],
+    ],
+    ids=" ".join,
+)
+def test_a_run_of_another_command_is_named_in_one_line(arguments, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    counted(tmp_path / "run")
+    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
+    assert run(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    line = "phloem: run: is a run of `phloem count up`, not of `phloem infer`. Name another directory.\n"
+    assert captured.err == line
+    assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
