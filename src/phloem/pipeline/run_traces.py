@@ -34,5 +34,5 @@ def find_traces(path: Path, *, expected: str) -> dict[Path, str | None]:
 
 def run_folders(path: Path) -> dict[Path, int]:
     """What is named as the directories of several runs are, with their numbers."""
-    names = {folder: RUN_NAME.fullmatch(folder.name) for folder in path.glob("run-*")}
+    names = {folder: RUN_NAME.fullmatch(folder.name) for folder in sorted(path.glob("run-*"))}
     return {folder: int(name[1]) for folder, name in names.items() if name}
