@@ -32,7 +32,10 @@ def read_density_config(text: str, source: str) -> DensityConfig:
             found[name] = float(value)
         elif type(value) is not kind:
             raise ConfigError(f"{source}: {name} is {quoted(str(value))}, which is no {kind.__name__}.")
-    return DensityConfig(**found)
+    try:
+        return DensityConfig(**found)
+    except ConfigError as problem:
+        raise ConfigError(f"{source}: {problem}") from None
 
 
 def density_differences(one: DensityConfig, two: DensityConfig) -> list[str]:

@@ -53,7 +53,8 @@ def compare(density: TreeDensity, held_out: TreeSample, smoothing: float) -> tup
 def seen_share(sample: TreeSample, trees: TreeSample) -> float:
     """The share of the trees' weight that is on topologies of the sample."""
     known = sample[sample.weights > 0]
-    return float(trees.weights[TopologyIndex(known.topologies).find(trees.topologies) >= 0].sum())
+    seen = TopologyIndex(known.topologies).find(trees.topologies) >= 0
+    return float(trees.normalized().weights[seen].sum())
 
 
 def _log_frequencies(sample: TreeSample, trees: TreeSample) -> FloatArray:
