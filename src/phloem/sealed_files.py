@@ -47,8 +47,8 @@ def write_sealed(
     when the parts do.
     """
     own = {"kind": kind, "format": layout, "phloem": version("phloem"), "sha256": NO_DIGEST.decode()}
-    content = safetensors.numpy.save(
-        {name: np.asarray(array, order="C") for name, array in arrays.items()}, {**texts, **own}
+    content = _in_order(
+        safetensors.numpy.save({name: np.asarray(array, order="C") for name, array in arrays.items()}, {**texts, **own})
     )
     header_end = _header_end(content)
     digest = hashlib.sha256(content).hexdigest().encode()
@@ -121,6 +121,16 @@ def _read_whole(path: Path) -> tuple[bytes, dict[str, str]]:
     if hashlib.sha256(original).hexdigest().encode() != digest:
         raise _damaged(path, "its checksum is wrong")
     return content, texts
+
+
+def _in_order(content: bytes) -> bytes:
+    """The same with its texts by name: safetensors has them in any order, and equal parts shall make equal files."""
+    end = _header_end(content)
+    header = json.loads(content[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # what follows is aligned
+    return len(text).to_bytes(8, "little") + text + content[end:]
 
 
 def _kind(texts: Mapping[str, str]) -> str:

@@ -152,9 +152,10 @@ def fit(
         with progress_bar("density", quiet=quiet) as show:
             fit_density_run(request, show, interval=interval, notice=lambda text: say(f"phloem: {text}"))
     except DensityInterrupted as stop:
-        saved = "no step was saved yet" if not stop.step else f"saved at step {stop.step:,}"
+        if stop.step is None:
+            raise StoppedByUser(f"stopped; {out} is as it was. Give the same command again.") from None
         again = f"phloem density fit --resume --out {shlex.quote(str(out))}"
-        raise StoppedByUser(f"stopped, {saved}. Go on with: {again}") from None
+        raise StoppedByUser(f"stopped, saved at step {stop.step:,}. Go on with: {again}") from None
     summary = read_summary(out)
     if as_json:
         print(json.dumps(summary))
@@ -164,6 +165,7 @@ def fit(
 
 def _print_summary(summary: dict[str, Any], out: Path) -> None:
     normalizer = summary["normalizer"]
+    loss = "none" if summary["loss"] is None else f"{summary['loss']:.5f}"
     found = (
         f"a sum over {normalizer['topologies']:,} topologies"
         if normalizer["method"] == "sum"
@@ -172,7 +174,7 @@ def _print_summary(summary: dict[str, Any], out: Path) -> None:
     print(f"""\
 {summary["topologies"]:,} topologies on {summary["taxa"]:,} taxa; {summary["convolution"]}, {summary["noise"]} noise, \
 {summary["steps"]:,} steps, {summary["seconds"]:,.0f} s
-loss            {summary["loss"]:.5f}   of the last steps
+loss            {loss}   of the last steps
 divergence      {summary["divergence"]:.5f}   from the trees to the density, in nats
 log normaliser  {normalizer["log_value"]:.5f}   by {found}
 
@@ -254,7 +256,7 @@ def sample(
         Path,
         typer.Option("--out", "-o", metavar="FILE", help="Trees: NEXUS for .nex, .nexus, .t and .trees, else Newick."),
     ],
-    count: Annotated[int, typer.Option(min=1, help="How many trees.")] = 1000,
+    count: Annotated[int, typer.Option(help="How many trees.")] = 1000,
     method: Annotated[
         str,
         typer.Option(

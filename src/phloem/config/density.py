@@ -1,12 +1,13 @@
 """All settings of `phloem density fit`, and its presets."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 from phloem.config.checks import check_choice, check_count, check_positive
 from phloem.config.infer import MOST_CHANNELS, MOST_LAYERS
 from phloem.config.training import DECAYS, MOST_DRAWS
-from phloem.errors import ConfigError
+from phloem.errors import ConfigError, quoted
 
 # Names of what `features` and `energy` have; a test holds the lists together.
 CONVOLUTIONS: Final = ("mlp", "gcn", "gin", "gin-text", "sage", "ggnn", "edge", "edge-text")
@@ -84,4 +85,19 @@ def density_preset(name: str, **changes: Any) -> DensityConfig:
     """The settings of a preset, with some changed; those that are None are the preset's own."""
     check_choice("--preset", name, tuple(DENSITY_PRESETS))
     settings = DENSITY_PRESETS[name] | {key: value for key, value in changes.items() if value is not None}
-    return replace(DensityConfig(), **settings)
+    return changed(DensityConfig(), settings, "density")
+
+
+def changed(config: DensityConfig, settings: Mapping[str, Any], source: str) -> DensityConfig:
+    """The settings with some others, each of its kind. source: where these come from, for messages."""
+    kinds: dict[str, Any] = get_type_hints(DensityConfig)
+    wanted = dict(settings)
+    for name, value in settings.items():
+        kind = kinds.get(name)
+        if kind is None:
+            raise ConfigError(f"{source}: unknown setting {quoted(name)}. Known are {', '.join(kinds)}.")
+        if kind is float and type(value) is int:
+            wanted[name] = float(value)
+        elif type(value) is not kind:
+            raise ConfigError(f"{source}: {name} is {quoted(str(value))}, which is no {kind.__name__}.")
+    return replace(config, **wanted)

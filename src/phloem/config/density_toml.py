@@ -1,21 +1,21 @@
 """The settings of a density as TOML."""
 
 import tomllib
-from typing import Any, Final, get_type_hints
+from dataclasses import asdict
+from typing import Final
 
 import tomli_w
 
-from phloem.config.density import DensityConfig
+from phloem.config.density import DensityConfig, changed
 from phloem.config.toml import heading
-from phloem.errors import ConfigError, quoted
+from phloem.errors import ConfigError
 
 COMMAND: Final = "density fit"
-_KINDS: Final[dict[str, Any]] = get_type_hints(DensityConfig)
 
 
 def density_to_toml(config: DensityConfig) -> str:
     """Every setting."""
-    return heading(COMMAND) + tomli_w.dumps({name: getattr(config, name) for name in _KINDS})
+    return heading(COMMAND) + tomli_w.dumps(asdict(config))
 
 
 def read_density_config(text: str, source: str) -> DensityConfig:
@@ -24,21 +24,10 @@ def read_density_config(text: str, source: str) -> DensityConfig:
         found = tomllib.loads(text)
     except (ValueError, RecursionError) as problem:
         raise ConfigError(f"{source}: is not TOML ({problem}).") from None
-    for name, value in found.items():
-        kind = _KINDS.get(name)
-        if kind is None:
-            raise ConfigError(f"{source}: unknown setting {quoted(name)}. Known are {', '.join(_KINDS)}.")
-        if kind is float and type(value) is int:
-            found[name] = float(value)
-        elif type(value) is not kind:
-            raise ConfigError(f"{source}: {name} is {quoted(str(value))}, which is no {kind.__name__}.")
-    try:
-        return DensityConfig(**found)
-    except ConfigError as problem:
-        raise ConfigError(f"{source}: {problem}") from None
+    return changed(DensityConfig(), found, source)
 
 
 def density_differences(one: DensityConfig, two: DensityConfig) -> list[str]:
     """A line for every setting that is not the same, such as `steps is 8000, not 9000`."""
-    pairs = ((name, getattr(one, name), getattr(two, name)) for name in _KINDS)
-    return [f"{name} is {mine}, not {other}" for name, mine, other in pairs if mine != other]
+    others = asdict(two)
+    return [f"{name} is {mine}, not {others[name]}" for name, mine in asdict(one).items() if mine != others[name]]

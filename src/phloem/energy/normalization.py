@@ -8,6 +8,7 @@ import numpy as np
 
 from phloem.energy.model import Unnormalized
 from phloem.energy.noise import Noise
+from phloem.errors import TrainingFailed
 from phloem.inference.diagnostics import effective_sample_size, log_mean_error, pareto_shape
 from phloem.kernels.arrays import FloatArray
 from phloem.random_streams import RandomStream
@@ -71,5 +72,11 @@ def estimate(
 
 
 def log_sum(logarithms: FloatArray) -> float:
-    """log Σ exp, without overflow."""
-    return float(np.logaddexp.reduce(logarithms))
+    """log Σ exp, without overflow; of a model that gives no numbers any more there is none."""
+    with np.errstate(invalid="ignore"):
+        value = float(np.logaddexp.reduce(logarithms))
+    if not math.isfinite(value):
+        raise TrainingFailed(
+            "density: the model gives no finite numbers any more. Use a lower learning rate (--rate 0.001)."
+        )
+    return value

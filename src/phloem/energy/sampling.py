@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from phloem.energy.density import Progress, TreeDensity, enumerate_density, is_enumerable
-from phloem.energy.noise import ListedNoise
+from phloem.energy.noise import ListedNoise, NoiseDraw
 from phloem.errors import BadArgument
 from phloem.inference.diagnostics import effective_sample_size, pareto_shape
 from phloem.kernels.arrays import FloatArray, LongArray
@@ -64,21 +64,30 @@ def resample(
 ) -> DensityDraws:
     """Many draws of the noise, from which as many as are wanted are chosen by their weights q/p_noise."""
     pool = max(POOL_FACTOR * count, LEAST_POOL)
-    parents, parts = [], []
-    for start in range(0, pool, CHUNK):
-        drawn = density.noise.draw(min(CHUNK, pool - start), stream=stream.named("pool").at(stream.step, start))
-        parents.append(drawn.topologies.parent)
-        parts.append(density.unnormalized.log_density(drawn.topologies) - drawn.log_prob)
+    starts = np.arange(0, pool, CHUNK)
+
+    def draw(start: int) -> NoiseDraw:
+        return density.noise.draw(min(CHUNK, pool - start), stream=stream.named("pool").at(stream.step, start))
+
+    log_weights = np.empty(pool)
+    for start in starts.tolist():
+        drawn = draw(start)
+        log_weights[start : start + CHUNK] = density.unnormalized.log_density(drawn.topologies) - drawn.log_prob
         if progress:
             progress((start + len(drawn.log_prob)) / pool)
-    log_weights = np.concatenate(parts)
     chosen = _choose(log_weights, count, stream.named("choice"))
+    # Trees of a large pool would fill the memory: those that were chosen are drawn once more.
+    order = np.argsort(chosen, kind="stable")
+    parents = np.empty((count, drawn.topologies.node_count), drawn.topologies.parent.dtype)
+    for start, part in zip(starts.tolist(), np.split(order, np.searchsorted(chosen[order], starts[1:])), strict=True):
+        if len(part):
+            parents[part] = draw(start).topologies.parent[chosen[part] - start]
     quality = {
         "draws": pool,
         "effective_draws": effective_sample_size(log_weights),
         "pareto_shape": pareto_shape(log_weights),
     }
-    return DensityDraws(TopologyBatch.from_canonical(np.concatenate(parents)[chosen]), "importance", quality)
+    return DensityDraws(TopologyBatch.from_canonical(parents), "importance", quality)
 
 
 CHAINS = 64  # side by side, so that each step is one call of the network

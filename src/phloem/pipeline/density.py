@@ -1,6 +1,7 @@
 """Trees with weights → a density: noise, training, normaliser; begun, or gone on with."""
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from phloem.config.density import DensityConfig, density_preset
+from phloem.config.density import DensityConfig, changed, density_preset
 from phloem.config.density_toml import density_differences, density_to_toml, read_density_config
 from phloem.energy.appraisal import Appraiser
 from phloem.energy.density import TreeDensity, normalize
@@ -19,9 +20,9 @@ from phloem.energy.records import DensityReport
 from phloem.energy.training import DensityHistory, DensityStep, DensityTraining, train_density
 from phloem.errors import BadArgument, FileProblem
 from phloem.files import read_bytes
-from phloem.interrupts import stoppable
+from phloem.interrupts import held, stoppable
 from phloem.pipeline.density_directory import DENSITY, HISTORY, DensityDirectory
-from phloem.pipeline.history_file import HistoryFile
+from phloem.pipeline.history_file import HistoryFile, read_history
 from phloem.pipeline.model_building import single_threaded_products
 from phloem.pipeline.owned_directory import claimed
 from phloem.pipeline.provenance import describe_file, write_provenance
@@ -29,10 +30,12 @@ from phloem.pipeline.run_traces import CONFIG
 from phloem.pipeline.saving import CheckpointInterval, Saver
 from phloem.pipeline.tree_files import list_tree_files, read_samples
 from phloem.random_streams import RandomStream
+from phloem.sealed_files import OtherFormat, OtherKind
 from phloem.trees.sample import TreeSample, pool
 
 USUAL_INTERVAL = CheckpointInterval()
 NEWS_STEPS = 20  # steps between two looks at the clock
+SUMMARY = {"taxa", "topologies", "convolution", "noise", "steps", "seconds", "loss", "divergence", "normalizer"}
 MOST_TAXA_FOR_UNIFORM = 12  # beyond, hardly a tree of uniform noise resembles any of the data
 
 
@@ -56,11 +59,11 @@ class DensityRequest(NamedTuple):
 
 
 class DensityInterrupted(KeyboardInterrupt):
-    """A fit was stopped, at the end of a step that is saved or, with 0, before there was anything to save."""
+    """A fit was stopped, at the end of a step that is saved or, with None, before there was anything to go on from."""
 
-    def __init__(self, directory: Path, step: int) -> None:
-        saved = f"and saved at step {step:,}" if step else "before the first step was saved"
-        super().__init__(f"stopped {saved}. Go on with resume=True.")
+    def __init__(self, directory: Path, step: int | None) -> None:
+        saved = "Nothing has changed." if step is None else f"It is saved at step {step:,}. Go on with resume=True."
+        super().__init__(f"{directory}: stopped. {saved}")
         self.directory = directory
         self.step = step
 
@@ -73,50 +76,82 @@ def fit_density_run(
     notice: Callable[[str], None] = lambda _text: None,
 ) -> TreeDensity:
     """Fit a density, in a directory of its own that a stopped fit goes on from."""
+    begun = not request.force  # else a run that is there stays until the new one can begin
     try:
         with (
             stoppable(),
             claimed(DensityDirectory(request.directory), resume=request.resume, force=request.force) as directory,
         ):
-            checkpoint = _begin(directory, request, notice)
-            if directory.has_results() and checkpoint.step == checkpoint.config.steps:
-                return read_density(directory.path / DENSITY)
+            before = _before(directory, request, notice)
+            with held():
+                begun = True
+                _begin(directory, request, before)
+            if isinstance(before, TreeDensity):
+                return before
             with single_threaded_products():
-                return _complete(directory, checkpoint, show, interval, notice)
+                return _complete(directory, before, show, interval, notice)
     except KeyboardInterrupt:
-        step = DensityDirectory(request.directory).checkpoints.newest_step() or 0
+        step = DensityDirectory(request.directory).checkpoints.newest_step() if begun else None
         raise DensityInterrupted(request.directory, step) from None
 
 
-def _begin(directory: DensityDirectory, request: DensityRequest, notice: Callable[[str], None]) -> DensityCheckpoint:
-    """The checkpoint to go on from; what is wrong with the request is found before anything is removed."""
-    saved = directory.newest_checkpoint(notice) if request.resume else None
+def _before(
+    directory: DensityDirectory, request: DensityRequest, notice: Callable[[str], None]
+) -> DensityCheckpoint | TreeDensity:
+    """What to go on from, or what is there already. All that is wrong with the request is found here."""
+    saved: DensityCheckpoint | TreeDensity | None = None
+    if request.resume:
+        saved = _finished(directory) or directory.newest_checkpoint(notice)
     config = _settings(directory, request, saved)
-    sample = _sample(directory, request, saved)
+    sample = _sample(request, saved)
     if saved is not None:
         if sample is not None and not _is_same(sample, saved.sample):
             raise FileProblem(
                 f"{directory.path}: is a run on other trees. Leave them out to go on with its own, or start anew with "
                 "--force."
             )
-        _record(directory, request, config)
         return saved
     if sample is None:
         raise BadArgument(f"{directory.path}: has no checkpoint to go on from. Name the trees.")
-    if len(sample) == 1:
+    if np.count_nonzero(sample.weights) == 1:
         raise BadArgument("density: all trees have the same topology, so there is nothing to learn. Give more trees.")
     noise = choose_noise(sample, config)
     if isinstance(noise, UniformNoise) and noise.taxon_count > MOST_TAXA_FOR_UNIFORM:
         notice(f"uniform noise hardly ever resembles trees of {noise.taxon_count} taxa: --noise sbn serves better")
-    first = DensityCheckpoint(config, sample, noise, DensityTraining(sample, noise, config).state(), DensityHistory())
+    return DensityCheckpoint(config, sample, noise, DensityTraining(sample, noise, config).state(), DensityHistory())
+
+
+def _finished(directory: DensityDirectory) -> TreeDensity | None:
+    """What the fit has found, if all of its files are whole. What is not is made again from the last checkpoint."""
+    if not directory.has_results():
+        return None
+    try:
+        density = read_density(directory.path / DENSITY)
+        reports = read_history(directory.path / HISTORY, DensityReport)
+        read_summary(directory.path)
+    except (OtherFormat, OtherKind):
+        raise
+    except FileProblem:
+        return None
+    return density if reports and reports[-1].step == density.config.steps else None
+
+
+def _begin(directory: DensityDirectory, request: DensityRequest, before: DensityCheckpoint | TreeDensity) -> None:
+    """Write down what the run is: where it comes from, its settings, and what it goes on from if it is stopped."""
     if request.force:
         directory.clear()
-    _record(directory, request, config)
-    directory.checkpoints.add(first)
-    return first
+    trees: list[Any] = ["a tree sample"]
+    if not isinstance(request.trees, TreeSample):
+        trees = [describe_file(path) for path in list_tree_files(request.trees)]
+    write_provenance(directory, {"trees": trees}, seed=before.config.seed, command=request.command)
+    directory.write(CONFIG, density_to_toml(before.config))
+    if isinstance(before, DensityCheckpoint) and before.step == 0:
+        directory.checkpoints.add(before)
 
 
-def _settings(directory: DensityDirectory, request: DensityRequest, saved: DensityCheckpoint | None) -> DensityConfig:
+def _settings(
+    directory: DensityDirectory, request: DensityRequest, saved: DensityCheckpoint | TreeDensity | None
+) -> DensityConfig:
     """Those of the run to go on with, which must not be other ones than were given; else the preset's and the given."""
     before = saved.config if saved else None
     path = directory.path / CONFIG
@@ -126,7 +161,7 @@ def _settings(directory: DensityDirectory, request: DensityRequest, saved: Densi
     if before is None or request.preset is not None:
         wanted = density_preset(request.preset or "standard", **given)
     else:
-        wanted = replace(before, **given)
+        wanted = changed(before, given, "density")
     if before is not None and (different := density_differences(before, wanted)):
         raise FileProblem(
             f"{directory.path}: is a run with other settings: {different[0]}. Leave the settings out to go on with its "
@@ -135,7 +170,7 @@ def _settings(directory: DensityDirectory, request: DensityRequest, saved: Densi
     return wanted
 
 
-def _sample(directory: DensityDirectory, request: DensityRequest, saved: DensityCheckpoint | None) -> TreeSample | None:
+def _sample(request: DensityRequest, saved: DensityCheckpoint | TreeDensity | None) -> TreeSample | None:
     """The trees as distinct topologies with weights that sum to one; None where none were given."""
     trees = request.trees
     if isinstance(trees, TreeSample):
@@ -151,15 +186,6 @@ def _is_same(one: TreeSample, two: TreeSample) -> bool:
         and np.array_equal(one.topologies.parent, two.topologies.parent)
         and np.array_equal(one.weights, two.weights)
     )
-
-
-def _record(directory: DensityDirectory, request: DensityRequest, config: DensityConfig) -> None:
-    """Write down what the run is: where it comes from, then its settings."""
-    trees: list[Any] = ["a tree sample"]
-    if not isinstance(request.trees, TreeSample):
-        trees = [describe_file(path) for path in list_tree_files(request.trees)]
-    write_provenance(directory, {"trees": trees}, seed=config.seed, command=request.command)
-    directory.write(CONFIG, density_to_toml(config))
 
 
 def _complete(
@@ -224,8 +250,8 @@ def summarize(density: TreeDensity, history: DensityHistory) -> dict[str, Any]:
         "parameters": sum(parameter.numel() for parameter in density.unnormalized.model.parameters()),
         "steps": last.step,
         "seconds": history.seconds,
-        "loss": last.loss,
-        "expected_loss": None if np.isnan(last.expected_loss) else last.expected_loss,
+        "loss": finite(last.loss),
+        "expected_loss": finite(last.expected_loss),
         "divergence": divergence(density),
         "normalizer": density.normalizer.as_json(),
     }
@@ -239,5 +265,16 @@ def divergence(density: TreeDensity) -> float:
 
 def read_summary(directory: Path) -> dict[str, Any]:
     """`summary.json` of a finished fit."""
-    found: dict[str, Any] = json.loads(read_bytes(directory / "summary.json"))
+    path = directory / "summary.json"
+    try:
+        found: dict[str, Any] = json.loads(read_bytes(path))
+        if not found.keys() >= SUMMARY:
+            raise ValueError
+    except (ValueError, AttributeError, RecursionError):
+        raise FileProblem(f"{path}: is damaged. Make it again with --resume.") from None
     return found
+
+
+def finite(value: float) -> float | None:
+    """A number as JSON can have it; None for what is none."""
+    return value if math.isfinite(value) else None

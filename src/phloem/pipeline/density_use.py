@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from phloem.display.stderr import say
 from phloem.energy.comparison import Compared, compare, seen_share
 from phloem.energy.density import TreeDensity, normalize
 from phloem.energy.density_files import read_density, trained
 from phloem.energy.sampling import DensityDraws, sample_density
-from phloem.errors import FileProblem
+from phloem.errors import BadArgument, FileProblem
 from phloem.files import check_can_write
 from phloem.kernels.arrays import FloatArray
+from phloem.pipeline.density import finite
 from phloem.pipeline.density_directory import DENSITY, DensityDirectory
 from phloem.pipeline.tree_files import read_samples
 from phloem.random_streams import RandomStream
@@ -21,11 +23,22 @@ from phloem.sealed_files import without_prefix
 from phloem.trees.sample import TreeSample, pool
 from phloem.trees.writing import is_nexus_name, write_trees
 
+MOST_TREES = 1_000_000  # of a sample
+
 Progress = Callable[[float], None]
 
 
-def load_density(directory: str | Path, *, progress: Progress | None = None) -> TreeDensity:
-    """The density of a run of `phloem density fit`; of one that is not finished, as its last checkpoint has it."""
+def _notice(text: str) -> None:
+    say(f"phloem: {text}")
+
+
+def load_density(
+    directory: str | Path, *, progress: Progress | None = None, notice: Callable[[str], None] = _notice
+) -> TreeDensity:
+    """The density of a run of `phloem density fit`; of one that is not finished, as its last checkpoint has it.
+
+    progress: is told the share of a normaliser that must be made. notice: is told if the run is not finished.
+    """
     run = DensityDirectory(Path(directory))
     run.check_holds_run()
     try:
@@ -35,6 +48,8 @@ def load_density(directory: str | Path, *, progress: Progress | None = None) -> 
     if checkpoint is None:
         raise FileProblem(problems[0] if problems else f"{run.path}: has no checkpoint yet. Let the fit go on first.")
     config, noise = checkpoint.config, checkpoint.noise
+    if checkpoint.step < config.steps:
+        notice(f"{run.path}: is not finished; this is step {checkpoint.step:,} of {config.steps:,}")
     density = trained(config, noise, without_prefix("model", checkpoint.training))
     stream = RandomStream(config.seed, "density/normalizer")
     normalizer = normalize(density, noise, config.samples, stream=stream, progress=progress)
@@ -56,15 +71,15 @@ class DensityScores:
     def as_json(self) -> dict[str, Any]:
         """Plain lists and numbers; what is infinite is null."""
         weights = self.trees.weights.tolist()
-        logs = [_finite(value) for value in self.log_probabilities.tolist()]
+        logs = [finite(value) for value in self.log_probabilities.tolist()]
         return {
             "trees": [{"log_probability": log, "weight": w} for log, w in zip(logs, weights, strict=True)],
             "topologies": self.topologies,
             "seen": self.seen,
-            "mean_log_probability": _finite(self.mean),
+            "mean_log_probability": finite(self.mean),
             "normalizer": self.density.normalizer.as_json(),
             "comparison": [
-                {name: _finite(value) if isinstance(value, float) else value for name, value in row._asdict().items()}
+                {name: finite(value) if isinstance(value, float) else value for name, value in row._asdict().items()}
                 for row in self.comparison
             ],
         }
@@ -108,15 +123,13 @@ def sample_density_run(
     """Draw topologies from a density and write them, all of the same weight."""
     run = DensityDirectory(directory)
     run.refuse_overwriting(out)
+    if not 1 <= count <= MOST_TREES:
+        raise BadArgument(f"--count {count:,}: ask for 1 to {MOST_TREES:,} trees.")
     is_nexus_name(out)
     check_can_write(out)
-    density = load_density(directory)
+    density = load_density(directory, progress=progress)
     stream = RandomStream(seed, "density/sample")
     draws = sample_density(density, count, stream=stream, method=method, progress=progress)
     trees = TreeSample(density.taxa, draws.topologies, np.ones(count), None)
     write_trees(trees, out)
     return SampledTrees(draws, len(trees.distinct()))
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
