@@ -31,11 +31,11 @@ def gradients_of(training: DensityTraining) -> list[torch.Tensor]:
 )
 def test_a_steps_gradient_is_that_of_a_loop_over_the_drawn_trees(convolution, noise, base):
     sample = target(5)
-    settings = {"convolution": convolution, "noise": noise, "base": base}
+    settings = {"convolution": convolution, "noise": noise, "base": base, "seed": 3}
     training = training_of(sample, double=True, batch=3, noise_ratio=2, **settings)
     found_loss = training.gradients(5)
     found = gradients_of(training)
-    drawn = drawn_by(sample, training.noise, size=3, ratio=2, seed=1, step=5)
+    drawn = drawn_by(sample, training.noise, size=3, ratio=2, seed=3, step=5)
     rows = np.array([np.frombuffer(row, np.int32) for part in drawn for row in part])
     trees = TopologyBatch.from_canonical(rows)
     model = training.density.model
