@@ -206,8 +206,9 @@ def score(
         bool, typer.Option("--compare", help="Compare with frequencies and subsplit networks of the same sample.")
     ] = False,
     smoothing: Annotated[
-        float, typer.Option(help="The share of each of these that is spread over all topologies.")
-    ] = 0.001,
+        float | None,
+        typer.Option(help="The share of each of these that is spread over all topologies.", show_default="0.001"),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
@@ -215,12 +216,19 @@ def score(
 
     seen: the share of the trees' weight on topologies that the density was fitted to.
     """
+    if smoothing is not None and not compare:
+        raise BadArgument(f"--smoothing {smoothing:g}: there is nothing to smooth without --compare. Give both.")
+
     from phloem.display.bar import progress_bar
-    from phloem.pipeline.density_use import score_density
+    from phloem.pipeline.density_use import USUAL_SMOOTHING, score_density
 
     with progress_bar("scoring", quiet=quiet) as show:
         scores = score_density(
-            directory, trees, burnin=parse_burnin(burnin), smoothing=smoothing if compare else None, progress=show
+            directory,
+            trees,
+            burnin=parse_burnin(burnin),
+            smoothing=(USUAL_SMOOTHING if smoothing is None else smoothing) if compare else None,
+            progress=show,
         )
     if as_json:
         print(json.dumps(scores.as_json()))
@@ -229,14 +237,12 @@ def score(
 
 
 def _print_scores(scores: "DensityScores") -> None:
-    console = plain_console()
-    table = plain_table("tree", "weight", "log-probability")
+    print(f"{'tree':>6}   {'weight':>10}   log-probability")
     for number, (weight, value) in enumerate(zip(scores.trees.weights, scores.log_probabilities, strict=True), 1):
-        table.add_row(f"{number}", f"{weight:.6f}", f"{value:.6f}")
-    console.print(table)
+        print(f"{number:>6}   {weight:>10.6f}   {value:>15.6f}")
     normalizer = scores.density.normalizer
     error = "exact" if normalizer.is_exact else f"± {normalizer.error:.4f}"
-    console.print(
+    print(
         f"\n{scores.topologies:,} topologies, seen {scores.seen:.6f}, mean log-probability {scores.mean:.6f}, "
         f"log normaliser {normalizer.log_value:.6f} ({error})"
     )
@@ -244,8 +250,8 @@ def _print_scores(scores: "DensityScores") -> None:
         compared = plain_table("estimate", "mean log-probability", "divergence", left=("estimate",))
         for row in scores.comparison:
             compared.add_row(row.estimate, f"{row.log_probability:.6f}", f"{row.divergence:.6f}")
-        console.print()
-        console.print(compared)
+        print()
+        plain_console().print(compared)
     if warning := _warning(normalizer.as_json()):
         print(f"phloem: {warning}", file=sys.stderr)
 
