@@ -284,7 +284,7 @@ def sample(
         done = sample_density_run(directory, out, count=count, method=method, seed=seed, progress=show)
     draws = done.draws
     if as_json:
-        found = {"trees": count, "topologies": done.topologies, "method": draws.method, **draws.quality}
+        found = {"trees": count, "topologies": done.topologies, "method": draws.method, "quality": draws.quality}
         print(json.dumps(found))
         return
     print(f"{count:,} trees, {done.topologies:,} topologies, {_drawn(draws.method, draws.quality)}: {out}")
