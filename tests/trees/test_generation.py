@@ -7,8 +7,16 @@ from scipy import stats
 from phloem.errors import BadArgument
 from phloem.random_streams import RandomStream
 from phloem.trees.distance import robinson_foulds
-from phloem.trees.generation import all_topologies, nni_neighbors, random_topologies, topology_count
+from phloem.trees.generation import (
+    all_topologies,
+    nni_neighbors,
+    numbered_topologies,
+    random_nni,
+    random_topologies,
+    topology_count,
+)
 from phloem.trees.topology import TopologyBatch
+from phloem.trees.topology_index import TopologyIndex
 from reference import nested
 
 
@@ -88,3 +96,58 @@ def test_no_trees_and_too_few_taxa(monkeypatch):
             ask()
     monkeypatch.setattr("phloem.trees.generation.LARGEST_ENUMERATION", 5)
     assert len(all_topologies(5)) == 15
+
+
+@pytest.mark.parametrize("taxa", [3, 4, 5, 6, 7, 8])
+def test_topologies_by_number_are_those_of_the_enumeration(taxa):
+    topologies = all_topologies(taxa)
+    numbers = np.random.default_rng(taxa).integers(len(topologies), size=300)
+    assert numbered_topologies(taxa, numbers).equal(topologies[numbers]).all()
+    assert numbered_topologies(taxa, np.arange(len(topologies))).equal(topologies).all()
+    assert len(numbered_topologies(taxa, numbers[:0])) == 0
+
+
+def test_numbers_of_many_taxa_are_distinct_topologies():
+    assert len(numbered_topologies(20, np.array([0, 1, 2**40, 2**62, 2**63 - 1])).distinct()[0]) == 5
+    for taxa, bad, last in ((20, -1, "221,643,095,476,699,771,874"), (6, 105, "104")):
+        with pytest.raises(BadArgument, match=f"on {taxa} taxa are numbered from 0 to {last}"):
+            numbered_topologies(taxa, np.array([3, bad]))
+
+
+@pytest.mark.parametrize("taxa", [4, 5, 6, 7])
+def test_a_random_interchange_gives_each_neighbour_equally_often(taxa):
+    for number in (0, topology_count(taxa) // 2):
+        tree = all_topologies(taxa)[number]
+        repeated = tree[np.zeros(20_000, np.int64)]
+        places = TopologyIndex(nni_neighbors(tree)).find(random_nni(repeated, stream=RandomStream(1, "nni")))
+        assert (places >= 0).all()
+        counts = np.bincount(places, minlength=2 * (taxa - 3))
+        assert len(counts) == 2 * (taxa - 3)
+        assert stats.chisquare(counts).pvalue > 1e-4
+
+
+def test_interchanges_go_both_ways_equally_often():
+    topologies = all_topologies(6)
+    index = TopologyIndex(topologies)
+    steps = np.zeros((105, 105), int)
+    for place, tree in enumerate(topologies):
+        np.add.at(steps[place], index.find(nni_neighbors(tree)), 1)
+    np.testing.assert_array_equal(steps, steps.T)
+    assert set(steps.ravel()) == {0, 1}
+    repeats = np.repeat(np.arange(105), 1000)
+    moved = index.find(random_nni(topologies[repeats], stream=RandomStream(2, "nni")))
+    counts = np.zeros((105, 105), int)
+    np.add.at(counts, (repeats, moved), 1)
+    assert (counts[steps == 0] == 0).all()
+    assert stats.chisquare(counts[steps == 1]).pvalue > 1e-4
+    assert stats.chisquare(np.bincount(moved)).pvalue > 1e-4  # uniform trees stay uniform
+
+
+def test_random_interchanges_depend_on_the_stream_alone():
+    topologies = random_topologies(9, 50, stream=RandomStream(1, "trees"))
+    one, again, other = (random_nni(topologies, stream=RandomStream(3, "nni", step)) for step in (1, 1, 2))
+    assert one.equal(again).all()
+    assert not one.equal(other).all()
+    assert not one.equal(topologies).any()
+    single = all_topologies(3)
+    assert random_nni(single, stream=RandomStream(1, "nni")).equal(single).all()

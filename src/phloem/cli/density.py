@@ -188,12 +188,11 @@ next:
 
 def _warning(normalizer: dict[str, Any]) -> str:
     """What a user must know of a normaliser that is not to be trusted; nothing of one that is."""
-    shape = normalizer["pareto_shape"]
-    if shape is None or shape <= 0.7:
+    if normalizer["reliable"]:
         return ""
     return (
-        f"the normaliser is uncertain (Pareto shape {shape:.2f}, {normalizer['effective_draws']:,.0f} effective "
-        "draws): train for more steps, or use --noise sbn."
+        f"the normaliser is not to be trusted: {normalizer['draws']:,} draws are worth "
+        f"{normalizer['effective_draws']:,.0f}. Train for more steps, or use --noise sbn."
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from phloem.energy.density import TreeDensity
+from phloem.energy.noise_choice import PSEUDO_COUNT
 from phloem.errors import BadArgument
 from phloem.kernels.arrays import FloatArray
 from phloem.trees.generation import topology_count
@@ -14,7 +15,6 @@ from phloem.trees.sample import TreeSample
 from phloem.trees.topology_index import TopologyIndex
 from phloem.variational.fitting import Method, fit_network
 
-PSEUDO_COUNT = 1e-6  # of every subsplit, as a share of the sample
 NAMES: Final[dict[Method, str]] = {"average": "SBN-SA", "em": "SBN-EM"}
 
 
@@ -53,7 +53,8 @@ def compare(density: TreeDensity, held_out: TreeSample, smoothing: float) -> tup
 def seen_share(sample: TreeSample, trees: TreeSample) -> float:
     """The share of the trees' weight that is on topologies of the sample."""
     known = sample[sample.weights > 0]
-    return float(trees.weights[TopologyIndex(known.topologies).find(trees.topologies) >= 0].sum())
+    seen = TopologyIndex(known.topologies).find(trees.topologies) >= 0
+    return float(trees.normalized().weights[seen].sum())
 
 
 def _log_frequencies(sample: TreeSample, trees: TreeSample) -> FloatArray:

@@ -27,13 +27,13 @@ def contrast(
     data, noise: the share of the data and of the noise that each tree has: those of a batch, or probabilities for the
     expected loss. log_noise: the noise's log-probability of it. ratio: ν.
     """
-    difference = log_model - log_noise - math.log(ratio)
-    is_data, is_noise = _logistic(difference), _logistic(-difference)
     with np.errstate(invalid="ignore"):
-        losses = data * np.logaddexp(0, -difference) + ratio * noise * np.logaddexp(0, difference)
-    # A tree that is in neither has no loss, whatever its logarithms are.
-    losses = np.where((data == 0) & (noise == 0), 0.0, losses)
-    return Contrast(float(losses.sum()), ratio * noise * is_data - data * is_noise)
+        difference = log_model - log_noise - math.log(ratio)
+        of_data, of_noise = data * np.logaddexp(0, -difference), ratio * noise * np.logaddexp(0, difference)
+        down, up = data * _logistic(-difference), ratio * noise * _logistic(difference)
+    # What has no share has no loss, also where the logarithms are infinite: such a tree has 0 · ∞.
+    losses = np.where(data > 0, of_data, 0.0) + np.where(noise > 0, of_noise, 0.0)
+    return Contrast(float(losses.sum()), np.where(noise > 0, up, 0.0) - np.where(data > 0, down, 0.0))
 
 
 def best_loss(data: FloatArray, noise: FloatArray, ratio: float = 1.0) -> float:

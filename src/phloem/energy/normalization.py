@@ -13,6 +13,8 @@ from phloem.inference.diagnostics import effective_sample_size, log_mean_error, 
 from phloem.kernels.arrays import FloatArray
 from phloem.random_streams import RandomStream
 
+HEAVIEST_TAIL = 0.7
+ENOUGH_ALIKE = 0.5  # effective draws, as a share of all: no single one can matter much
 CHUNK = 10_000  # trees of the noise at a time, so that many take little memory
 
 
@@ -24,17 +26,23 @@ class Normalizer(NamedTuple):
     topologies: int | None  # that were summed, None where draws were
     draws: int = 0
     effective_draws: float = math.nan
-    pareto_shape: float | None = None  # of the weights: above 0.7 the error is too small
+    pareto_shape: float | None = None  # of the weights
 
     @property
     def is_exact(self) -> bool:
         return self.topologies is not None
 
+    @property
+    def is_reliable(self) -> bool:
+        """Whether its error can be believed: weights that are nearly alike, or have a tail that is not too heavy."""
+        alike = self.effective_draws >= ENOUGH_ALIKE * self.draws
+        return self.is_exact or alike or (self.pareto_shape is not None and self.pareto_shape <= HEAVIEST_TAIL)
+
     def as_json(self) -> dict[str, Any]:
         """Plain numbers; what was not measured is null."""
         found = self._asdict()
         found["effective_draws"] = None if math.isnan(self.effective_draws) else self.effective_draws
-        return {"method": "sum" if self.is_exact else "importance", **found}
+        return {"method": "sum" if self.is_exact else "importance", **found, "reliable": self.is_reliable}
 
 
 def estimate(

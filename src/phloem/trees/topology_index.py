@@ -20,6 +20,8 @@ class TopologyIndex:
         """The place in the list of each topology, (batch,); -1 for those that are not in it."""
         if topologies.taxon_count != self._taxon_count:
             raise BadArgument(f"topologies on {topologies.taxon_count} taxa in a list of some on {self._taxon_count}.")
+        if not len(self._rows):
+            return np.full(len(topologies), -1)
         rows = _packed(topologies)
         nearest = np.minimum(np.searchsorted(self._rows, rows), len(self._rows) - 1)
         found: LongArray = np.where(self._rows[nearest] == rows, self._order[nearest], -1)

@@ -24,15 +24,18 @@ def read_weighted_table(path: str | Path, *, taxa: Sequence[str] | None = None, 
     rows = [(number, line.split("\t")) for number, line in enumerate(lines, 1) if line.strip()]
     if not rows:
         raise TreeFormatError(f"{path}: holds no trees. Give lines of a weight, a tab and a Newick tree.")
-    rows = rows[count_burnin(burnin, len(rows), str(path)) :]
     weights = np.array([_weight(path, number, cells) for number, cells in rows])
+    # Blanks in the weights' place, so that a problem's line and column are those of the file.
+    texts = [" " * len(line.encode()) for line in lines]
+    for number, (weight, tree) in rows:
+        texts[number - 1] = " " * (len(weight.encode()) + 1) + tree
     try:
-        sample = parse_newick([cells[1] for _, cells in rows], taxa=taxa)
+        sample = parse_newick(texts, taxa=taxa)
     except PhloemError as problem:
-        raise type(problem)(f"{path}, {problem}") from None
+        raise type(problem)(str(problem).replace("Newick text", str(path), 1)) from None
     if len(sample) != len(rows):
-        raise TreeFormatError(f"{path}: some lines have more than one tree. Give one a line.")
-    return replace(sample, weights=weights)
+        raise TreeFormatError(f"{path}: {len(sample)} trees in {len(rows)} lines. Give one a line.")
+    return replace(sample, weights=weights)[count_burnin(burnin, len(rows), str(path)) :]
 
 
 def _weight(path: Path, number: int, cells: list[str]) -> float:
