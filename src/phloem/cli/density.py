@@ -155,7 +155,8 @@ def fit(
         if stop.step is None:
             raise StoppedByUser(f"stopped; {out} is as it was. Give the same command again.") from None
         again = f"phloem density fit --resume --out {shlex.quote(str(out))}"
-        raise StoppedByUser(f"stopped, saved at step {stop.step:,}. Go on with: {again}") from None
+        saved = f"saved at step {stop.step:,}" if stop.step else "no step was done yet"
+        raise StoppedByUser(f"stopped, {saved}. Go on with: {again}") from None
     summary = read_summary(out)
     if as_json:
         print(json.dumps(summary))
