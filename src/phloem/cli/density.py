@@ -172,6 +172,7 @@ def _print_summary(summary: dict[str, Any], out: Path) -> None:
         if normalizer["method"] == "sum"
         else f"{normalizer['draws']:,} draws, standard error {normalizer['error']:.4f}"
     )
+    named = shlex.quote(str(out))
     print(f"""\
 {summary["topologies"]:,} topologies on {summary["taxa"]:,} taxa; {summary["convolution"]}, {summary["noise"]} noise, \
 {summary["steps"]:,} steps, {summary["seconds"]:,.0f} s
@@ -180,8 +181,8 @@ divergence      {summary["divergence"]:.5f}   from the trees to the density, in 
 log normaliser  {normalizer["log_value"]:.5f}   by {found}
 
 next:
-  phloem density score {out} TREES --compare          log-probabilities of trees
-  phloem density sample {out} --count 1000 --out FILE  new trees
+  phloem density score {named} TREES --compare          log-probabilities of trees
+  phloem density sample {named} --count 1000 --out FILE  new trees
   phloem.load_density({str(out)!r})  in Python""")
     if warning := _warning(normalizer):
         print(f"\nphloem: {warning}", file=sys.stderr)
