@@ -98,7 +98,7 @@ def fit(
         int | None, typer.Option(help="Trees of the data in a step.", show_default=STANDARD.format(20))
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(help="The first learning rate.", show_default=STANDARD.format(0.003))
+        float | None, typer.Option(help="The first learning rate.", show_default=STANDARD.format(0.001))
     ] = None,
     depth: Annotated[int | None, typer.Option(help="Layers of the graph network.", show_default="2")] = None,
     width: Annotated[int | None, typer.Option(help="Channels of the graph network.", show_default="100")] = None,

@@ -1,5 +1,6 @@
 """All settings of `phloem density fit`, and its presets."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, get_type_hints
@@ -25,9 +26,10 @@ class DensityConfig:
     uniform_share: how much of a subsplit network's noise is uniform. base: what the energy is relative to, the noise or
     `uniform`, as in the paper; with the other kinds of noise these are the same. batch: trees of the data a step, and
     `noise_ratio` times as many of the noise. rate: the first learning rate; `cosine` takes it down to 0, `stairs`
-    multiplies it by `stair_factor` at the end of each of `stairs` equal parts. reports: how often training is reported
-    on, each time with a normaliser by `report_samples` trees of the noise where topologies are too many to sum.
-    samples: the same for the last normaliser.
+    multiplies it by `stair_factor` at the end of each of `stairs` equal parts. clipping: a gradient of more than so
+    many times its usual norm is scaled down to that. reports: how often training is reported on, each time with a
+    normaliser by `report_samples` trees of the noise where topologies are too many to sum. samples: the same for the
+    last normaliser.
     """
 
     convolution: str = "ggnn"
@@ -39,7 +41,8 @@ class DensityConfig:
     noise_ratio: int = 1
     batch: int = 20
     steps: int = 20_000
-    rate: float = 0.003
+    rate: float = 0.001
+    clipping: float = 3.0
     decay: str = "cosine"
     stairs: int = 20
     stair_factor: float = 0.75
@@ -68,6 +71,8 @@ class DensityConfig:
         check_count("--samples", self.samples, least=10, most=MOST_DRAWS)
         check_count("--seed", self.seed, least=0, most=2**63 - 1)
         check_positive("--rate", self.rate)
+        if not self.clipping > 0:
+            raise ConfigError(f"clipping {self.clipping:g}: give a number above 0, or inf for none.")
         check_positive("stair_factor", self.stair_factor)
         if not 0 < self.uniform_share < 1:
             raise ConfigError(f"--uniform-share {self.uniform_share:g}: give a number between 0 and 1.")
@@ -75,7 +80,14 @@ class DensityConfig:
 
 # The published schedule, what we advise, and a first look (docs/density.md has what they were chosen by).
 DENSITY_PRESETS: Final[dict[str, dict[str, Any]]] = {
-    "paper": {"batch": 20, "noise_ratio": 1, "steps": 200_000, "rate": 0.001, "decay": "stairs"},
+    "paper": {
+        "batch": 20,
+        "noise_ratio": 1,
+        "steps": 200_000,
+        "rate": 0.001,
+        "clipping": math.inf,
+        "decay": "stairs",
+    },
     "standard": {},
     "quick": {"steps": 2_000},
 }

@@ -60,7 +60,7 @@ class DensityTraining:
         self._batches = Batches(sample, noise, size=config.batch, ratio=config.noise_ratio, seed=config.seed)
         model = new_model(len(sample.taxa), config) if model is None else model
         self.density = Unnormalized(model, choose_base(noise, config))
-        self._adam = Adam(model.parameters())
+        self._adam = Adam(model.parameters(), clipping=config.clipping)
 
     def step(self) -> DensityStep:
         """Draw trees of the data and of the noise, and move the parameters so as to tell them better apart."""
