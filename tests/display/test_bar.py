@@ -92,3 +92,17 @@ def test_a_failure_within_the_work_comes_out_as_it_is(monkeypatch):
     look_at(monkeypatch)
     with pytest.raises(ZeroDivisionError), progress_bar("gap") as show:
         show(1 / 0)
+
+
+def test_a_part_that_begins_anew_has_lines_of_its_own(capsys):
+    clock = Clock()
+    with progress_bar("density", clock=clock) as show:
+        for note in ("training", "normalising"):
+            for step in range(10):
+                show(step / 10, note)
+                clock.now += 10
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[8] == "density: 90 %, 10 s left, training"
+    assert lines[9] == "density: 10 %, 90 s left, normalising"
+    assert lines[-1] == "density: 90 %, 10 s left, normalising"
+    assert len(lines) == 18

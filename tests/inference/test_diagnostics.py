@@ -118,3 +118,11 @@ def test_the_error_is_how_much_estimates_scatter():
     estimates = np.log(np.exp(rows).mean(axis=1))
     errors = np.array([log_mean_error(row) for row in rows])
     assert errors.mean() == pytest.approx(estimates.std(), rel=0.1)
+
+
+@pytest.mark.parametrize("larger", range(95, 130, 5))
+def test_weights_of_two_values_have_a_shape(larger):
+    """With 100 to 120 in the tail a point of the grid is 0, where the likelihood is a limit."""
+    log_weights = np.zeros(10_000)
+    log_weights[:larger] = 0.5
+    assert pareto_shape(log_weights) < 0.7

@@ -155,7 +155,8 @@ def fit(
         if stop.step is None:
             raise StoppedByUser(f"stopped; {out} is as it was. Give the same command again.") from None
         again = f"phloem density fit --resume --out {shlex.quote(str(out))}"
-        raise StoppedByUser(f"stopped, saved at step {stop.step:,}. Go on with: {again}") from None
+        saved = f"saved at step {stop.step:,}" if stop.step else "no step was done yet"
+        raise StoppedByUser(f"stopped, {saved}. Go on with: {again}") from None
     summary = read_summary(out)
     if as_json:
         print(json.dumps(summary))
@@ -171,6 +172,7 @@ def _print_summary(summary: dict[str, Any], out: Path) -> None:
         if normalizer["method"] == "sum"
         else f"{normalizer['draws']:,} draws, standard error {normalizer['error']:.4f}"
     )
+    named = shlex.quote(str(out))
     print(f"""\
 {summary["topologies"]:,} topologies on {summary["taxa"]:,} taxa; {summary["convolution"]}, {summary["noise"]} noise, \
 {summary["steps"]:,} steps, {summary["seconds"]:,.0f} s
@@ -179,8 +181,8 @@ divergence      {summary["divergence"]:.5f}   from the trees to the density, in 
 log normaliser  {normalizer["log_value"]:.5f}   by {found}
 
 next:
-  phloem density score {out} TREES --compare          log-probabilities of trees
-  phloem density sample {out} --count 1000 --out FILE  new trees
+  phloem density score {named} TREES --compare          log-probabilities of trees
+  phloem density sample {named} --count 1000 --out FILE  new trees
   phloem.load_density({str(out)!r})  in Python""")
     if warning := _warning(normalizer):
         print(f"\nphloem: {warning}", file=sys.stderr)
@@ -205,8 +207,9 @@ def score(
         bool, typer.Option("--compare", help="Compare with frequencies and subsplit networks of the same sample.")
     ] = False,
     smoothing: Annotated[
-        float, typer.Option(help="The share of each of these that is spread over all topologies.")
-    ] = 0.001,
+        float | None,
+        typer.Option(help="The share of each of these that is spread over all topologies.", show_default="0.001"),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
@@ -214,12 +217,19 @@ def score(
 
     seen: the share of the trees' weight on topologies that the density was fitted to.
     """
+    if smoothing is not None and not compare:
+        raise BadArgument(f"--smoothing {smoothing:g}: there is nothing to smooth without --compare. Give both.")
+
     from phloem.display.bar import progress_bar
-    from phloem.pipeline.density_use import score_density
+    from phloem.pipeline.density_use import USUAL_SMOOTHING, score_density
 
     with progress_bar("scoring", quiet=quiet) as show:
         scores = score_density(
-            directory, trees, burnin=parse_burnin(burnin), smoothing=smoothing if compare else None, progress=show
+            directory,
+            trees,
+            burnin=parse_burnin(burnin),
+            smoothing=(USUAL_SMOOTHING if smoothing is None else smoothing) if compare else None,
+            progress=show,
         )
     if as_json:
         print(json.dumps(scores.as_json()))
@@ -228,14 +238,12 @@ def score(
 
 
 def _print_scores(scores: "DensityScores") -> None:
-    console = plain_console()
-    table = plain_table("tree", "weight", "log-probability")
+    print(f"{'tree':>6}   {'weight':>10}   log-probability")
     for number, (weight, value) in enumerate(zip(scores.trees.weights, scores.log_probabilities, strict=True), 1):
-        table.add_row(f"{number}", f"{weight:.6f}", f"{value:.6f}")
-    console.print(table)
+        print(f"{number:>6}   {weight:>10.6f}   {value:>15.6f}")
     normalizer = scores.density.normalizer
     error = "exact" if normalizer.is_exact else f"± {normalizer.error:.4f}"
-    console.print(
+    print(
         f"\n{scores.topologies:,} topologies, seen {scores.seen:.6f}, mean log-probability {scores.mean:.6f}, "
         f"log normaliser {normalizer.log_value:.6f} ({error})"
     )
@@ -243,8 +251,8 @@ def _print_scores(scores: "DensityScores") -> None:
         compared = plain_table("estimate", "mean log-probability", "divergence", left=("estimate",))
         for row in scores.comparison:
             compared.add_row(row.estimate, f"{row.log_probability:.6f}", f"{row.divergence:.6f}")
-        console.print()
-        console.print(compared)
+        print()
+        plain_console().print(compared)
     if warning := _warning(normalizer.as_json()):
         print(f"phloem: {warning}", file=sys.stderr)
 
@@ -277,7 +285,7 @@ def sample(
         done = sample_density_run(directory, out, count=count, method=method, seed=seed, progress=show)
     draws = done.draws
     if as_json:
-        found = {"trees": count, "topologies": done.topologies, "method": draws.method, **draws.quality}
+        found = {"trees": count, "topologies": done.topologies, "method": draws.method, "quality": draws.quality}
         print(json.dumps(found))
         return
     print(f"{count:,} trees, {done.topologies:,} topologies, {_drawn(draws.method, draws.quality)}: {out}")

@@ -51,9 +51,11 @@ def density(
             show_default="a draw from a Dirichlet distribution over all topologies",
         ),
     ] = None,
-    taxa: Annotated[int, typer.Option(help="Of the draw.")] = 8,
-    concentration: Annotated[float, typer.Option(help="Of the Dirichlet distribution.")] = 0.008,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draw.")] = 1,
+    taxa: Annotated[int | None, typer.Option(help="Of the draw.", show_default="8")] = None,
+    concentration: Annotated[
+        float | None, typer.Option(help="Of the Dirichlet distribution.", show_default="0.008")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of the draw.", show_default="1")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the experiment in the directory; what is fitted stays.")
     ] = False,

@@ -52,6 +52,7 @@ class _Lines:
         """Say how far it is, if it is time."""
         now = self._clock()
         left = self._remaining.after(share, now)
+        self._tenths = min(self._tenths, int(10 * share))
         if int(10 * share) > self._tenths and share < 1 and now - self._last >= LONGEST_SILENCE:
             self._tenths, self._last = int(10 * share), now
             say(
@@ -81,13 +82,17 @@ def _bar(what: str, clock: Callable[[], float]) -> Iterator[Show]:
 
 
 class _Remaining:
-    """How long the rest takes if it goes on as it did lately."""
+    """How long the rest takes if it goes on as it did lately. Less than before is done where another part begins."""
 
     def __init__(self) -> None:
         self._speed = Speed()
+        self._share = 0.0
 
     def after(self, share: float, now: float) -> str:
         """`12 s left`, or nothing while too little is known."""
+        if share < self._share:
+            self._speed = Speed()
+        self._share = share
         self._speed.see(now, share)
         per_second = self._speed.per_second
         return f"{words.rough_duration((1 - share) / per_second)} left" if per_second and share < 1 else ""

@@ -95,7 +95,9 @@ def _fit(excesses: FloatArray) -> tuple[float, float]:
     first_quartile = excesses[math.floor(size / 4 + 0.5) - 1]
     grid = 1 / excesses[-1] + quantiles / (PRIOR_SCALE * first_quartile)
     shapes = np.log1p(-grid[:, None] * excesses).mean(axis=1)
-    log_likelihoods = size * (np.log(-grid / shapes) - shapes - 1)
+    # 1/σ = -b/k, and its limit where b is 0, which happens to draws of a few values only.
+    rates = np.divide(-grid, shapes, out=np.full(points, 1 / excesses.mean()), where=shapes != 0)
+    log_likelihoods = size * (np.log(rates) - shapes - 1)
     weights = _relative(log_likelihoods)
     best = float(grid @ weights / weights.sum())
     shape = float(np.log1p(-best * excesses).mean())

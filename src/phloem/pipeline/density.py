@@ -143,10 +143,15 @@ def _begin(directory: DensityDirectory, request: DensityRequest, before: Density
     trees: list[Any] = ["a tree sample"]
     if not isinstance(request.trees, TreeSample):
         trees = [describe_file(path) for path in list_tree_files(request.trees)]
-    write_provenance(directory, {"trees": trees}, seed=before.config.seed, command=request.command)
-    directory.write(CONFIG, density_to_toml(before.config))
-    if isinstance(before, DensityCheckpoint) and before.step == 0:
-        directory.checkpoints.add(before)
+    try:
+        write_provenance(directory, {"trees": trees}, seed=before.config.seed, command=request.command)
+        directory.write(CONFIG, density_to_toml(before.config))
+        if isinstance(before, DensityCheckpoint) and before.step == 0:
+            directory.checkpoints.add(before)
+    except FileProblem:
+        if not request.resume:  # of a run that cannot begin nothing shall stay
+            directory.clear()
+        raise
 
 
 def _settings(

@@ -17,13 +17,16 @@ from phloem.files import check_can_write
 from phloem.kernels.arrays import FloatArray
 from phloem.pipeline.density import finite
 from phloem.pipeline.density_directory import DENSITY, DensityDirectory
+from phloem.pipeline.model_building import single_threaded_products
 from phloem.pipeline.tree_files import read_samples
 from phloem.random_streams import RandomStream
 from phloem.sealed_files import without_prefix
 from phloem.trees.sample import TreeSample, pool
+from phloem.trees.topology_index import TopologyIndex
 from phloem.trees.writing import is_nexus_name, write_trees
 
 MOST_TREES = 1_000_000  # of a sample
+USUAL_SMOOTHING = 0.001
 
 Progress = Callable[[float], None]
 
@@ -32,6 +35,7 @@ def _notice(text: str) -> None:
     say(f"phloem: {text}")
 
 
+@single_threaded_products()
 def load_density(
     directory: str | Path, *, progress: Progress | None = None, notice: Callable[[str], None] = _notice
 ) -> TreeDensity:
@@ -85,6 +89,7 @@ class DensityScores:
         }
 
 
+@single_threaded_products()
 def score_density(
     directory: Path,
     sources: Sequence[str | Path],
@@ -97,7 +102,7 @@ def score_density(
     density = load_density(directory, progress=progress)
     trees = pool(read_samples(sources, taxa=density.taxa, burnin=burnin))
     distinct = trees.distinct()
-    logs = density.log_prob(trees.topologies)
+    logs = density.log_prob(distinct.topologies)[TopologyIndex(distinct.topologies).find(trees.topologies)]
     observed = trees.weights > 0
     return DensityScores(
         density=density,
@@ -117,6 +122,7 @@ class SampledTrees(NamedTuple):
     topologies: int  # distinct ones
 
 
+@single_threaded_products()
 def sample_density_run(
     directory: Path, out: Path, *, count: int, method: str, seed: int, progress: Progress | None = None
 ) -> SampledTrees:

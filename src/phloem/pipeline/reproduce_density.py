@@ -1,6 +1,7 @@
 """The paper's first experiment: densities of all kinds fitted to a known target over all topologies of a few taxa."""
 
 import json
+import re
 import string
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phloem import plot
+from phloem.config.checks import check_choice
 from phloem.config.density import density_preset
+from phloem.config.density_toml import read_density_config
 from phloem.energy.density import enumerate_density
 from phloem.energy.nce import best_loss
 from phloem.energy.noise import MOST_TAXA_TO_LIST
@@ -20,6 +23,7 @@ from phloem.pipeline.density import DensityRequest, Shown, fit_density_run
 from phloem.pipeline.density_directory import HISTORY, DensityDirectory
 from phloem.pipeline.density_use import load_density
 from phloem.pipeline.history_file import read_history
+from phloem.pipeline.run_traces import CONFIG
 from phloem.pipeline.saving import CheckpointInterval
 from phloem.pipeline.tree_files import read_samples
 from phloem.random_streams import RandomStream
@@ -33,6 +37,8 @@ from phloem.trees.writing import format_newick
 TARGET = "target.tsv"
 VARIANTS = ("mlp", "gcn", "gin", "sage", "ggnn", "edge")
 PAPER_TAXA, PAPER_CONCENTRATION = 8, 0.008
+MOST_CONCENTRATION = 1_000_000  # where all topologies are alike
+DRAW = ("taxa", "concentration", "seed")  # what a target is drawn by
 
 
 class ExperimentRequest(NamedTuple):
@@ -42,10 +48,10 @@ class ExperimentRequest(NamedTuple):
     convolutions: Sequence[str] = VARIANTS
     repeats: int = 1  # of each, with seeds 1, 2, …
     steps: int | None = None  # the paper's if not given
-    target: Path | None = None  # a file of trees with probabilities; a draw of our own if not given
-    taxa: int = PAPER_TAXA
-    concentration: float = PAPER_CONCENTRATION
-    seed: int = 1  # of the draw
+    target: Path | None = None  # a file of trees with probabilities; the directory's own or a draw if not given
+    taxa: int | None = None  # of the draw, as the next two; the paper's if not given
+    concentration: float | None = None
+    seed: int | None = None
     resume: bool = False
     command: str = ""
 
@@ -69,9 +75,9 @@ def run_experiment(
     notice: Callable[[str], None],
 ) -> DensityExperiment:
     """Fit what is not fitted yet, and write the figure, the page and the results."""
-    settings = _check(request)
-    target = _prepare(request)
     fits = [_Fit(name, seed) for seed in range(1, request.repeats + 1) for name in request.convolutions]
+    settings = _check(request, fits)
+    target = _prepare(request)
     for number, fit in enumerate(fits):
 
         def show_part(share: float, note: str = "", *, number: int = number, fit: _Fit = fit) -> None:
@@ -91,54 +97,81 @@ def run_experiment(
     return experiment
 
 
-def _check(request: ExperimentRequest) -> dict[str, Any]:
+def _check(request: ExperimentRequest, fits: Sequence[_Fit]) -> dict[str, Any]:
     """The settings of every fit; what is wrong with the request is known before anything is written."""
+    drawn = [f"--{name}" for name in DRAW if getattr(request, name) is not None]
+    if request.target is not None and drawn:
+        raise BadArgument(f"--target and {drawn[0]}: a target is read or drawn. Give one of them.")
     if request.repeats < 1:
         raise BadArgument(f"--repeats {request.repeats}: give at least 1.")
-    if not 4 <= request.taxa <= MOST_TAXA_TO_LIST:
+    if request.taxa is not None and not 4 <= request.taxa <= MOST_TAXA_TO_LIST:
         raise BadArgument(
             f"--taxa {request.taxa}: the experiment goes through all topologies. Give 4 to {MOST_TAXA_TO_LIST}."
         )
-    if not 0 < request.concentration < np.inf:
-        raise BadArgument(f"--concentration {request.concentration:g}: give a number above 0.")
+    if request.concentration is not None and not 0 < request.concentration <= MOST_CONCENTRATION:
+        raise BadArgument(
+            f"--concentration {request.concentration:g}: give a number above 0, {MOST_CONCENTRATION:,} at most."
+        )
     for name in request.convolutions:
-        density_preset("paper", convolution=name, steps=request.steps)
+        check_choice("--convolutions", name, VARIANTS)
     if len(set(request.convolutions)) < max(1, len(request.convolutions)):
         raise BadArgument("--convolutions: give each once, and at least one.")
-    settings = {"noise": "uniform", "steps": request.steps}
-    return {name: value for name, value in settings.items() if value is not None}
+    density_preset("paper", steps=request.steps)
+    for path in (request.directory / fit.name / CONFIG for fit in fits):
+        if request.steps is not None and path.is_file():
+            steps = read_density_config(read_bytes(path).decode(errors="replace"), str(path)).steps
+            if steps != request.steps:
+                raise FileProblem(
+                    f"{path.parent}: is a fit of {steps:,} steps, not of {request.steps:,}. Leave --steps out to go on "
+                    "with it, or name another --out."
+                )
+    return {"noise": "uniform"} | ({} if request.steps is None else {"steps": request.steps})
 
 
 def _prepare(request: ExperimentRequest) -> TreeSample:
     """The target. It is in the directory as well, so that the experiment can go on, with this target and no other."""
     directory, path = request.directory, request.directory / TARGET
     try:
-        directory.mkdir(parents=True, exist_ok=True)
         entries = sorted(entry.name for entry in directory.iterdir())
+    except FileNotFoundError:
+        entries = []
     except OSError as problem:
         raise cannot_write(directory, problem) from None
-    if entries and not (request.resume and TARGET in entries):
-        what = "holds an experiment. Go on with it (--resume)" if TARGET in entries else f"holds {entries[0]}"
-        raise FileProblem(f"{directory}: {what}, or name another --out.")
-    if TARGET in entries and request.target is None:
+    if entries and TARGET not in entries:
+        raise FileProblem(f"{directory}: is not empty (it holds {entries[0]}) and no experiment. Name another --out.")
+    if entries and not request.resume:
+        raise FileProblem(f"{directory}: holds an experiment. Go on with it (--resume), or name another --out.")
+    if entries and request.target is None and all(getattr(request, name) is None for name in DRAW):
         return pool(read_samples([path]))
     wanted = _draw_target(request) if request.target is None else pool(read_samples([request.target]))
     if len(wanted.taxa) > MOST_TAXA_TO_LIST:
         raise BadArgument(f"{request.target}: {len(wanted.taxa)} taxa. Give at most {MOST_TAXA_TO_LIST}.")
+    if np.count_nonzero(wanted.distinct().weights) == 1:
+        what = "Draw with a higher --concentration." if request.target is None else "Give more trees."
+        raise BadArgument(f"{request.target or 'target'}: one topology has all the probability. {what}")
     text = format_target(wanted)
-    if TARGET in entries and read_bytes(path).decode(errors="replace") != text:
-        raise FileProblem(f"{directory}: is an experiment with another target. Leave --target out to go on with it.")
+    if entries and read_bytes(path).decode(errors="replace") != text:
+        raise FileProblem(
+            f"{directory}: is an experiment with another target. Go on with its own (leave out --target, --taxa, "
+            "--concentration and --seed), or name another --out."
+        )
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise cannot_write(directory, problem) from None
     write_text(path, text)
     return pool(read_samples([path]))
 
 
 def _draw_target(request: ExperimentRequest) -> TreeSample:
     """Probabilities of all topologies from a symmetric Dirichlet distribution."""
-    topologies = all_topologies(request.taxa)
-    generator = RandomStream(request.seed, "density/target").generator()
+    taxa = PAPER_TAXA if request.taxa is None else request.taxa
+    concentration = PAPER_CONCENTRATION if request.concentration is None else request.concentration
+    topologies = all_topologies(taxa)
+    generator = RandomStream(1 if request.seed is None else request.seed, "density/target").generator()
     # Gamma draws of so small a shape underflow to zero, for nearly all of their mass is there.
-    weights = generator.dirichlet(np.full(len(topologies), request.concentration))
-    return TreeSample(tuple(string.ascii_uppercase[: request.taxa]), topologies, weights, None)
+    weights = generator.dirichlet(np.full(len(topologies), concentration))
+    return TreeSample(tuple(string.ascii_uppercase[:taxa]), topologies, weights, None)
 
 
 def format_target(target: TreeSample) -> str:
@@ -155,7 +188,9 @@ def collect(request: ExperimentRequest, target: TreeSample) -> DensityExperiment
     probabilities = np.zeros(len(topologies))
     np.add.at(probabilities, TopologyIndex(topologies).find(target.topologies), target.weights)
     probabilities /= probabilities.sum()
-    repeats = [_repeat(path) for path in sorted(request.directory.iterdir()) if DensityDirectory(path).has_results()]
+    names = re.compile(rf"({'|'.join(VARIANTS)})-\d+")
+    folders = [path for path in request.directory.iterdir() if names.fullmatch(path.name)]
+    repeats = [_repeat(path) for path in folders if DensityDirectory(path).has_results()]
     return DensityExperiment(
         taxa=len(target.taxa),
         target=probabilities,
