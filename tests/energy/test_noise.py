@@ -95,6 +95,14 @@ def test_the_draws_of_a_step_do_not_depend_on_what_was_drawn_before(kind):
         assert not np.array_equal(noise.draw(50, stream=other).topologies.parent, first)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_single_draws_of_many_steps_are_as_frequent_too(kind):
+    noise, topologies = noise_of(kind, 5, share=0.5), all_topologies(5)
+    rows = [noise.draw(1, stream=STREAM.at(step)).topologies.parent for step in range(2000)]
+    drawn = TopologyBatch.from_canonical(np.concatenate(rows))
+    assert fit_of(drawn, topologies, np.exp(noise.log_prob(topologies))) > 1e-4
+
+
 def test_no_draws_are_none():
     for kind in KINDS:
         assert len(noise_of(kind, 5).draw(0, stream=STREAM).topologies) == 0

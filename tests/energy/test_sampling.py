@@ -101,7 +101,7 @@ def test_single_draws_over_many_seeds_match_the_probabilities(monkeypatch):
     monkeypatch.setattr(sampling, "BURNIN", 10)
     drawn = [
         sample_density(density, 1, stream=RandomStream(seed, "one"), method="mcmc").topologies.parent
-        for seed in range(300)
+        for seed in range(150)
     ]
     batch = TopologyBatch.from_canonical(np.concatenate(drawn))
     assert fit_of(batch, all_topologies(5), probabilities(density), least=5) > 1e-4

@@ -14,6 +14,7 @@ from phloem.energy.nce import best_loss
 from phloem.energy.noise import UniformNoise
 from phloem.energy.training import DensityHistory, DensityTraining, new_model, train_density
 from phloem.errors import BadArgument, TrainingFailed
+from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies
 from phloem.trees.topology import TopologyBatch
 from reference.plain_nce import energy, loss
@@ -30,11 +31,11 @@ def gradients_of(training: DensityTraining) -> list[torch.Tensor]:
 )
 def test_a_steps_gradient_is_that_of_a_loop_over_the_drawn_trees(convolution, noise, base):
     sample = target(5)
-    settings = {"convolution": convolution, "noise": noise, "base": base}
+    settings = {"convolution": convolution, "noise": noise, "base": base, "seed": 3}
     training = training_of(sample, double=True, batch=3, noise_ratio=2, **settings)
     found_loss = training.gradients(5)
     found = gradients_of(training)
-    drawn = drawn_by(sample, training.noise, size=3, ratio=2, seed=1, step=5)
+    drawn = drawn_by(sample, training.noise, size=3, ratio=2, seed=3, step=5)
     rows = np.array([np.frombuffer(row, np.int32) for part in drawn for row in part])
     trees = TopologyBatch.from_canonical(rows)
     model = training.density.model
@@ -196,20 +197,21 @@ def test_what_is_not_finite_moves_nothing_and_a_hundred_in_a_row_end_the_trainin
         training.step()
 
 
-def test_a_finite_loss_with_a_gradient_that_is_not_moves_nothing_either(monkeypatch):
+@pytest.mark.parametrize("part", ["loss", "gradient"])
+def test_a_loss_or_a_gradient_alone_that_is_not_finite_moves_nothing_either(part, monkeypatch):
     training = training_of(target(5))
     gradients = training.gradients
 
     def broken(number: int) -> float:
         loss = gradients(number)
+        if part == "loss":
+            return math.inf
         training.density.model.readout.first.weight.grad[0, 0] = math.nan
         return loss
 
     monkeypatch.setattr(training, "gradients", broken)
     before = [parameter.detach().clone() for parameter in training.density.model.parameters()]
-    info = training.step()
-    assert info.skipped
-    assert math.isfinite(info.loss)
+    assert training.step().skipped
     assert all(map(torch.equal, before, training.density.model.parameters()))
 
 
@@ -235,22 +237,40 @@ def test_reports_have_the_mean_loss_since_the_last_and_what_the_appraiser_found(
 
 def test_skipped_steps_do_not_count_in_the_mean_loss(monkeypatch):
     sample = target(5)
-    training = training_of(sample, steps=4, reports=1)
-    spoil(training, monkeypatch, math.nan)
+    training = training_of(sample, steps=6, reports=2)
     appraise = Appraiser(sample, training.noise, ratio=1, draws=10)
-    (report,) = train_density(training, appraise)
-    assert math.isnan(report.loss)
-    assert math.isfinite(report.divergence)
+    losses = []
+    with monkeypatch.context() as spoiled:
+        spoil(training, spoiled, math.nan)
+
+        def after_step(info) -> None:
+            losses.append(info.loss)
+            if info.step == 4:
+                spoiled.undo()
+
+        one, two = train_density(training, appraise, after_step=after_step)
+    assert [math.isnan(loss) for loss in losses] == 4 * [True] + 2 * [False]
+    assert math.isnan(one.loss)
+    assert two.loss == pytest.approx(np.mean(losses[4:]))
 
 
 def test_where_topologies_are_too_many_there_is_no_expected_loss():
     topologies = all_topologies(9)[[5, 70_000, 100_000]]
     sample = sample_of(topologies, [1, 2, 3])
-    training = training_of(sample, steps=2, reports=1)
+    training = training_of(sample, steps=2, reports=2, seed=7)
     appraise = Appraiser(sample, training.noise, ratio=1, draws=200)
-    (report,) = train_density(training, appraise)
-    assert math.isnan(report.expected_loss)
-    assert report.normalizer_error > 0
+    expected = []
+
+    def look(report) -> None:
+        stream = RandomStream(7, "density/report", report.step)
+        expected.append(appraise(training.density, stream=stream).normalizer)
+
+    reports = train_density(training, appraise, progress=look)
+    assert all(math.isnan(report.expected_loss) for report in reports)
+    assert [(report.log_normalizer, report.normalizer_error) for report in reports] == [
+        (normalizer.log_value, normalizer.error) for normalizer in expected
+    ]
+    assert reports[-1].normalizer_error > 0
 
 
 def test_noise_on_other_taxa_is_refused():
