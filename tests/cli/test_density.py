@@ -40,7 +40,7 @@ def fit(*options: str, out: str = "run") -> list[str]:
 def test_a_fit_says_what_it_found_and_what_is_next(capsys):
     assert run(fit()) == 0
     captured = capsys.readouterr()
-    assert captured.err == ""
+    assert "phloem:" not in captured.err  # on a slow machine there is progress
     first, *lines = captured.out.splitlines()
     assert first.startswith("15 topologies on 5 taxa; mlp, sbn noise, 40 steps, ")
     assert [line.split()[0] for line in lines[:3]] == ["loss", "divergence", "log"]
@@ -262,7 +262,7 @@ def test_names_with_spaces_and_quotes_go_through(capsys):
     assert set(read_trees(Path("new.nex")).taxa) == {"a b", "it's", "ä", "日本", "(f)"}
 
 
-SLOW = ["--steps", "2000", "--width", "50", "--checkpoint-every", "10steps", "--quiet"]
+SLOW = ["--steps", "1000", "--width", "50", "--checkpoint-every", "10steps", "--quiet"]
 
 
 def test_a_fit_that_is_killed_and_stopped_goes_on_to_the_same_files():
@@ -277,7 +277,7 @@ def test_a_fit_that_is_killed_and_stopped_goes_on_to_the_same_files():
         process.send_signal(how)
         _, err = process.communicate()
         saved = newest_step()
-        assert saved < 2000
+        assert saved < 1000
         if how != signal.SIGKILL:
             again = "phloem density fit --resume --out killed"
             assert (process.returncode, err) == (

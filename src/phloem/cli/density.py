@@ -244,7 +244,7 @@ def _print_scores(scores: "DensityScores") -> None:
     normalizer = scores.density.normalizer
     error = "exact" if normalizer.is_exact else f"± {normalizer.error:.4f}"
     print(
-        f"\n{scores.topologies:,} topologies, seen {scores.seen:.6f}, mean log-probability {scores.mean:.6f}, "
+        f"\n{scores.topologies:,} topologies, seen {scores.seen:.6f}, mean log-probability {scores.mean:.6f}\n"
         f"log normaliser {normalizer.log_value:.6f} ({error})"
     )
     if scores.comparison:

@@ -81,7 +81,8 @@ def run_experiment(
     for number, fit in enumerate(fits):
 
         def show_part(share: float, note: str = "", *, number: int = number, fit: _Fit = fit) -> None:
-            show((number + share) / len(fits), f"{fit.name} ({number + 1} of {len(fits)})   {note}".rstrip())
+            last = note.rpartition("   ")[2]  # of what a fit says, as more leaves a terminal no space for a bar
+            show((number + share) / len(fits), f"{fit.name} ({number + 1} of {len(fits)})   {last}".rstrip())
 
         path = request.directory / fit.name
         asked = {**settings, "convolution": fit.convolution, "seed": fit.seed}
