@@ -275,7 +275,7 @@ def test_a_finished_fit_is_left_as_it_is(copied):
     [
         ({"steps": 41}, "other settings: steps is 40, not 41"),
         ({"convolution": "gcn"}, "convolution is mlp, not gcn"),
-        ({"preset": "paper"}, "rate is 0.003, not 0.001"),
+        ({"preset": "paper"}, "clipping is 3.0, not inf"),
         ({"trees": five_taxa(2)}, "is a run on other trees"),
         ({"resume": False}, "holds a run. Go on with it"),
         ({"force": True}, "--resume and --force"),
