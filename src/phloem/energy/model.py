@@ -14,7 +14,7 @@ from phloem.features.states import NodeStates
 from phloem.kernels.arrays import FloatArray
 from phloem.trees.topology import TopologyBatch
 
-CHUNK_NODES = 8_192  # nodes that are scored at a time: few enough for their states to stay in the cache
+CHUNK_NODES = 4_096  # nodes that are scored at a time: few enough for their states to stay in the cache
 
 
 class EnergyModel(nn.Module):
