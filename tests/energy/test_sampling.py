@@ -185,3 +185,15 @@ def test_the_scale_reduction_is_the_usual_one():
     expected = np.sqrt((19 / 20 * within + between / 20) / within)
     assert sampling._scale_reduction(values) == pytest.approx(expected)
     assert expected > 1.5
+
+
+def test_draws_of_chains_that_stand_still_are_worth_one_a_chain():
+    generator = np.random.default_rng(1)
+    independent = generator.normal(size=(50, 400))
+    assert sampling._effective_draws(independent) > 0.8 * independent.size
+    still = np.repeat(generator.normal(size=(1, 400)), 50, axis=0)
+    assert sampling._effective_draws(still) == pytest.approx(400, rel=0.01)
+    blocks = np.repeat(generator.normal(size=(10, 400)), 5, axis=0)  # each value five times
+    assert sampling._effective_draws(blocks) == pytest.approx(independent.size / 5, rel=0.2)
+    assert sampling._effective_draws(np.ones((5, 4))) is None
+    assert sampling._effective_draws(independent[:, :1]) is None

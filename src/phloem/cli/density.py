@@ -298,7 +298,9 @@ def _drawn(method: str, quality: dict[str, Any]) -> str:
     if method == "importance":
         return f"resampled from {quality['draws']:,} draws worth {quality['effective_draws']:,.0f}"
     reduction = quality["scale_reduction"]
-    agree = "" if reduction is None else f", R̂ {reduction:.3f}"
+    agree = (
+        "" if reduction is None else f", R̂ {reduction:.3f}, worth {quality['effective_draws']:,.0f} independent ones"
+    )
     return (
         f"{quality['chains']} chains of {quality['steps']:,} steps, accepted {quality['accepted_interchanges']:.2f} of "
         f"interchanges and {quality['accepted_draws']:.2f} of draws{agree}"

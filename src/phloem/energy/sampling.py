@@ -125,6 +125,7 @@ def sample_chains(
         "accepted_interchanges": float(shares[0]),
         "accepted_draws": float(shares[1]),
         "scale_reduction": _scale_reduction(np.array(log_model)),
+        "effective_draws": _effective_draws(np.array(log_model)),
     }
     return DensityDraws(TopologyBatch.from_canonical(np.concatenate(parents)[:count]), "mcmc", quality)
 
@@ -171,3 +172,10 @@ def _scale_reduction(values: FloatArray) -> float | None:
     within = values.var(axis=0, ddof=1).mean()
     between = values.mean(axis=0).var(ddof=1)
     return float(np.sqrt((draws - 1) / draws + between / within)) if within > 0 else None
+
+
+def _effective_draws(values: FloatArray) -> float | None:
+    """What values (draws, chains) are worth in independent ones, by how far the chains' means lie apart."""
+    chains = values.shape[1]
+    between = values.mean(axis=0).var(ddof=1) if chains > 1 else 0.0
+    return min(float(values.size), float(chains * values.var(ddof=1) / between)) if between > 0 else None
