@@ -25,6 +25,7 @@ OTHERS = {
     "batch": 5,
     "steps": 6,
     "rate": 0.5,
+    "clipping": float("inf"),
     "decay": "stairs",
     "stairs": 7,
     "stair_factor": 0.25,

@@ -268,14 +268,10 @@ SLOW = ["--steps", "1000", "--width", "50", "--checkpoint-every", "10steps", "--
 def test_a_fit_that_is_killed_and_stopped_goes_on_to_the_same_files():
     command = [sys.executable, "-m", "phloem", *fit(*SLOW, "--resume", out="killed")]
     for how, step in ((signal.SIGKILL, 10), (signal.SIGTERM, 200), (signal.SIGINT, 500)):
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        give_up = time.monotonic() + 60
-        while newest_step() < step:
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < give_up
-            time.sleep(0.005)
-        process.send_signal(how)
-        _, err = process.communicate()
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            wait_for_step(step, process)
+            process.send_signal(how)
+            _, err = process.communicate()
         saved = newest_step()
         assert saved < 1000
         if how != signal.SIGKILL:
@@ -295,14 +291,20 @@ def newest_step() -> int:
     return -1 if step is None else step
 
 
+def wait_for_step(step: int, process: subprocess.Popen) -> None:
+    give_up = time.monotonic() + 120
+    while newest_step() < step:
+        if process.poll() is not None or time.monotonic() > give_up:
+            process.kill()
+            pytest.fail(f"step {step} is not reached")
+        time.sleep(0.005)
+
+
 def test_two_fits_cannot_share_a_directory(capsys):
     command = [sys.executable, "-m", "phloem", *fit(*SLOW, "--steps", "1000000", out="killed")]
     with subprocess.Popen(command) as first:
         try:
-            give_up = time.monotonic() + 60
-            while newest_step() < 0:
-                assert time.monotonic() < give_up
-                time.sleep(0.01)
+            wait_for_step(0, first)
             for option in ("--resume", "--force"):
                 assert run(fit(option, out="killed")) == 2
                 assert "another run is at work in it" in complaint(capsys)

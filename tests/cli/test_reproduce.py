@@ -110,8 +110,9 @@ def test_an_interrupt_says_how_to_go_on(capsys, monkeypatch):
     def stop(*_arguments, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("phloem.pipeline.density.train_density", stop)
-    assert run(reproduce(*SMALL, "--quiet")) == 130
+    with monkeypatch.context() as patch:  # to undo it all would leave the empty directory as well
+        patch.setattr("phloem.pipeline.density.train_density", stop)
+        assert run(reproduce(*SMALL, "--quiet")) == 130
     assert complaint(capsys) == "phloem: stopped, and kept. Go on with the same command and --resume."
-    monkeypatch.undo()
+    assert Path("out/mlp-1/config.toml").exists()
     assert run(reproduce(*SMALL, "--quiet", "--resume")) == 0

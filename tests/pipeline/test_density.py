@@ -171,11 +171,11 @@ def test_a_request_to_stop_waits_until_there_is_something_to_go_on_from(tmp_path
         write_provenance(*arguments, **options)
 
     write_provenance = density.write_provenance
-    monkeypatch.setattr(density, "write_provenance", write_and_ask)
-    with pytest.raises(DensityInterrupted) as stop:
-        fit_density_run(request_for(tmp_path / "run"), lambda *_: None)
+    with monkeypatch.context() as patch:
+        patch.setattr(density, "write_provenance", write_and_ask)
+        with pytest.raises(DensityInterrupted) as stop:
+            fit_density_run(request_for(tmp_path / "run"), lambda *_: None)
     assert stop.value.step == 0
-    monkeypatch.undo()
     resume(tmp_path / "run")
     assert_same_fit(fitted, tmp_path / "run")
 
