@@ -7,18 +7,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from density_trees import five_taxa
 from phloem.config.density import (
     BASES,
     CONVOLUTIONS,
     DENSITY_PRESETS,
     NOISES,
     DensityConfig,
+    changed,
     density_preset,
 )
 from phloem.config.density_toml import density_differences, density_to_toml, read_density_config
 from phloem.config.toml import command_of
 from phloem.config.training import DECAYS
+from phloem.energy.noise import ListedNoise, SubsplitNoise, UniformNoise
+from phloem.energy.noise_choice import choose_base, choose_noise
+from phloem.energy.training import new_model
 from phloem.errors import ConfigError
+from phloem.features.convolutions import CONVOLUTIONS as BUILT
+from phloem.pipeline.reproduce_density import VARIANTS
 
 positive = st.floats(1e-9, 1e9)
 configs = st.builds(
@@ -33,6 +40,7 @@ configs = st.builds(
     batch=st.integers(1, 1000),
     steps=st.integers(1, 10**9),
     rate=positive,
+    clipping=positive | st.just(math.inf),
     decay=st.sampled_from(DECAYS),
     stairs=st.integers(1, 100),
     stair_factor=positive,
@@ -54,6 +62,7 @@ OTHERS = {
     "batch": 7,
     "steps": 50,
     "rate": 0.5,
+    "clipping": math.inf,
     "decay": "stairs",
     "stairs": 7,
     "stair_factor": 0.5,
@@ -164,3 +173,40 @@ def test_presets_can_be_changed_setting_by_setting():
         density_preset("slow")
     for name in DENSITY_PRESETS:
         assert read_density_config(density_to_toml(density_preset(name)), "x.toml") == density_preset(name)
+
+
+def test_names_of_convolutions_are_those_that_can_be_built():
+    assert {*CONVOLUTIONS} == {"mlp", *BUILT}
+    assert {*VARIANTS} < {*CONVOLUTIONS}
+    for name in CONVOLUTIONS:
+        new_model(5, DensityConfig(convolution=name, width=4))
+
+
+def test_every_noise_and_base_can_be_chosen():
+    kinds = {"sbn": SubsplitNoise, "uniform": UniformNoise, "listed": ListedNoise}
+    assert {*NOISES} == {*kinds}
+    for name in NOISES:
+        noise = choose_noise(five_taxa(), DensityConfig(noise=name))
+        assert type(noise) is kinds[name]
+        bases = {base: choose_base(noise, DensityConfig(noise=name, base=base)) for base in BASES}
+        assert bases["noise"] is noise
+        assert type(bases["uniform"]) is (UniformNoise if name != "listed" else ListedNoise)
+    assert {*BASES} == {"noise", "uniform"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("steps", "1", "steps is '1', which is no int"),
+        ("steps", True, "which is no int"),
+        ("steps", 1.0, "which is no int"),
+        ("rate", "1", "rate is '1', which is no float"),
+        ("noise", 1, "which is no str"),
+        ("color", 1, "unknown setting 'color'. Known are convolution, "),
+    ],
+)
+def test_a_setting_of_another_kind_is_refused_wherever_it_comes_from(name, value, words):
+    with pytest.raises(ConfigError, match=f"here: {words}" if name == "color" else words):
+        changed(DensityConfig(), {name: value}, "here")
+    with pytest.raises(ConfigError, match=words):
+        density_preset("quick", **{name: value})

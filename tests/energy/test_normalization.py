@@ -85,6 +85,7 @@ def test_a_normalizer_is_plain_json():
         "draws": 0,
         "effective_draws": None,
         "pareto_shape": None,
+        "reliable": True,
     }
     assert Normalizer(0.5, 0.1, None, 20, 7.0, 0.2).as_json()["method"] == "importance"
 
@@ -94,3 +95,11 @@ def test_more_topologies_than_can_be_summed_are_estimated():
     density = density_of(training_of(sample), sample, draws=40)
     assert not density.normalizer.is_exact
     assert density.normalizer.draws == 40
+
+
+def test_a_normalizer_is_reliable_if_it_is_exact_or_its_weights_are():
+    assert Normalizer(0.5, 0.0, 15).is_reliable
+    assert Normalizer(0.5, 0.1, None, 20, 10.0, 3.0).is_reliable  # nearly alike, whatever their tail looks like
+    assert Normalizer(0.5, 0.1, None, 20, 2.0, 0.7).is_reliable
+    assert not Normalizer(0.5, 0.1, None, 20, 9.9, 0.71).is_reliable
+    assert not Normalizer(0.5, 0.1, None, 20, 2.0, None).is_reliable

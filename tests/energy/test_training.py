@@ -80,7 +80,8 @@ def test_the_mean_gradient_of_all_pairs_of_trees_is_that_of_the_expected_loss(co
 @pytest.mark.parametrize(("noise", "base"), [("uniform", "noise"), ("sbn", "noise"), ("sbn", "uniform")])
 def test_a_trained_model_recovers_its_target_on_five_taxa(noise, base):
     sample = target(5, seed=2)
-    training = training_of(sample, noise=noise, base=base, batch=1000, steps=1000, rate=0.01, width=16)
+    settings = {"batch": 1000, "steps": 1000, "rate": 0.01, "width": 16, "clipping": math.inf}
+    training = training_of(sample, noise=noise, base=base, **settings)
     appraise = Appraiser(sample, training.noise, ratio=1, draws=10)
     reports = train_density(training, appraise)
     log_model = training.density.log_density(sample.topologies)
@@ -89,7 +90,7 @@ def test_a_trained_model_recovers_its_target_on_five_taxa(noise, base):
     assert abs(total) < 0.05  # the last bias has learned to normalise
     best = best_loss(sample.weights, np.exp(training.noise.log_prob(sample.topologies)))
     assert 0 <= reports[-1].expected_loss - best < 3e-3
-    assert reports[-1].divergence < 3e-3
+    assert reports[-1].divergence < 5e-3
 
 
 @pytest.mark.parametrize("noise", ["uniform", "sbn"])

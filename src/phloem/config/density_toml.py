@@ -24,7 +24,11 @@ def read_density_config(text: str, source: str) -> DensityConfig:
         found = tomllib.loads(text)
     except (ValueError, RecursionError) as problem:
         raise ConfigError(f"{source}: is not TOML ({problem}).") from None
-    return changed(DensityConfig(), found, source)
+    try:
+        return changed(DensityConfig(), found, source)
+    except ConfigError as problem:
+        text = str(problem)
+        raise ConfigError(text if text.startswith(source) else f"{source}: {text}") from None
 
 
 def density_differences(one: DensityConfig, two: DensityConfig) -> list[str]:
