@@ -262,7 +262,7 @@ def test_a_row_that_could_not_be_written_is_written_with_the_next(tmp_path):
 @pytest.mark.parametrize("row_type", [CountReport, DensityReport])
 def test_a_history_may_have_other_columns(tmp_path, row_type):
     path = tmp_path / "history.csv"
-    numbers = [0.1, float("inf"), -1e300, 2 / 3][: len(row_type._fields) - 2]
+    numbers = [0.1, float("inf"), -1e300, 2 / 3, 1e-5][: len(row_type._fields) - 2]
     reports = [row_type(step, 0.25, *numbers) for step in (1, 2)]
     file = HistoryFile(path, row_type)
     for count in (0, 1, 2):
