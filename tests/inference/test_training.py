@@ -12,6 +12,7 @@ from phloem.config import BRANCH_MODELS, EvaluationConfig, TrainingConfig
 from phloem.data.alignment import Alignment
 from phloem.data.patterns import compress
 from phloem.errors import BadArgument, TaxonMismatch, TrainingFailed
+from phloem.inference import states as states_module
 from phloem.inference import training as training_module
 from phloem.inference.evaluation import evaluate
 from phloem.inference.history import History, Report
@@ -180,7 +181,7 @@ def test_a_reports_bound_is_of_the_steps_that_were_not_skipped():
 
 
 def test_skipped_steps_end_the_run_only_in_a_row(monkeypatch):
-    monkeypatch.setattr(training_module, "MOST_SKIPPED_IN_A_ROW", 3)
+    monkeypatch.setattr(states_module, "MOST_SKIPPED_IN_A_ROW", 3)
     training = Training(*example("split"), PLAIN, seed=1)
     skip_steps(training, lambda number: number % 3)
     for _ in range(12):
@@ -189,7 +190,7 @@ def test_skipped_steps_end_the_run_only_in_a_row(monkeypatch):
 
 
 def test_a_restored_training_knows_what_it_has_skipped(monkeypatch):
-    monkeypatch.setattr(training_module, "MOST_SKIPPED_IN_A_ROW", 3)
+    monkeypatch.setattr(states_module, "MOST_SKIPPED_IN_A_ROW", 3)
     training, again = (Training(*example("split"), PLAIN, seed=1) for _ in range(2))
     for one in (training, again):
         skip_steps(one, lambda number: number > 1)

@@ -49,6 +49,18 @@ class Page:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
+    def scroll_width(self, width: int) -> int:
+        """How wide the page is in a window of that width."""
+        self.resize(width)
+        try:
+            return int(self.evaluate("document.documentElement.scrollWidth"))
+        finally:
+            self.resize(1200)
+
+    def resize(self, width: int) -> None:
+        """Give the window another width."""
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+
     def press(self, key: str) -> None:
         """A key, as if a person pressed it; the page has dealt with it when this returns."""
         codes = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Enter": 13}
@@ -101,7 +113,7 @@ class Browser:
         page = self._pages[session] = Page(self, session)
         for domain in ("Page", "Runtime", "Log", "Network"):
             page.send(f"{domain}.enable")
-        page.send("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        page.resize(width)
         page.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
         if not scripts:
             page.send("Emulation.setScriptExecutionDisabled", value=True)

@@ -61,11 +61,7 @@ def test_all_tips_can_be_seen(page):
 
 @pytest.mark.parametrize("width", [360, 700, 1600])
 def test_the_page_is_never_wider_than_the_window(page, width):
-    page.send("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
-    try:
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-    finally:
-        page.send("Emulation.setDeviceMetricsOverride", width=1200, height=900, deviceScaleFactor=1, mobile=False)
+    assert page.scroll_width(width) <= width
 
 
 def test_the_clade_table_is_sorted_by_click_and_by_key(page):

@@ -102,7 +102,6 @@ class SubsplitNoise(Noise):
         self.network = network
         self.taxon_count = len(network.support.taxa)
         self.uniform_share = uniform_share
-        self._uniform = UniformNoise(self.taxon_count)
         self._log_uniform = math.log(uniform_share) - math.log(topology_count(self.taxon_count))
 
     def draw(self, count: int, *, stream: RandomStream) -> NoiseDraw:

@@ -77,6 +77,6 @@ def log_sum(logarithms: FloatArray) -> float:
         value = float(np.logaddexp.reduce(logarithms))
     if not math.isfinite(value):
         raise TrainingFailed(
-            "density: the model gives no finite numbers any more. Use a lower learning rate (--rate 0.001)."
+            "density: the model gives no finite numbers any more. Use a lower learning rate (--rate 0.0003)."
         )
     return value

@@ -16,17 +16,15 @@ from phloem.energy.nce import contrast
 from phloem.energy.noise import Noise
 from phloem.energy.noise_choice import choose_base
 from phloem.energy.records import DensityReport
-from phloem.errors import BadArgument, TrainingFailed
+from phloem.errors import BadArgument
 from phloem.inference.adam import Adam
 from phloem.inference.history import StepHistory
 from phloem.inference.loop import looks_of, take_steps
 from phloem.inference.schedules import decay_at
-from phloem.inference.states import restore_state
+from phloem.inference.states import CountedSteps
 from phloem.kernels.arrays import AnyArray
 from phloem.random_streams import RandomStream
 from phloem.trees.sample import TreeSample
-
-MOST_SKIPPED_IN_A_ROW = 100
 
 
 class DensityHistory(StepHistory[DensityReport]):
@@ -43,20 +41,22 @@ class DensityStep(NamedTuple):
     skipped: bool  # the loss or its gradient was no finite number, and the parameters stayed where they were
 
 
-class DensityTraining:
+class DensityTraining(CountedSteps):
     """A model on its way to a sample. Given the config and the seed, the n-th step has its own random numbers."""
+
+    name = "density"
+    value = "loss"
+    advice = "Use a lower learning rate (--rate 0.0003)."
 
     def __init__(
         self, sample: TreeSample, noise: Noise, config: DensityConfig, *, model: EnergyModel | None = None
     ) -> None:
         """model: in place of the one that the config describes, such as one with a convolution of your own."""
+        super().__init__()
         if noise.taxon_count != len(sample.taxa):
             raise BadArgument(f"density: noise on {noise.taxon_count} taxa for trees on {len(sample.taxa)}.")
         self.config = config
         self.noise = noise
-        self.steps_done = 0
-        self.skipped = 0  # steps so far that moved nothing
-        self._skipped_in_a_row = 0
         self._batches = Batches(sample, noise, size=config.batch, ratio=config.noise_ratio, seed=config.seed)
         model = new_model(len(sample.taxa), config) if model is None else model
         self.density = Unnormalized(model, choose_base(noise, config))
@@ -64,19 +64,10 @@ class DensityTraining:
 
     def step(self) -> DensityStep:
         """Draw trees of the data and of the noise, and move the parameters so as to tell them better apart."""
-        number = self.steps_done + 1
-        if number > self.config.steps:
-            raise BadArgument(f"density: all {self.config.steps:,} steps are done. Give the config more steps.")
+        number = self._next_step(self.config.steps)
         loss = self.gradients(number)
         moved = math.isfinite(loss) and self._adam.step(self.config.rate * decay_at(number, self.config))
-        self.skipped += not moved
-        self._skipped_in_a_row = 0 if moved else self._skipped_in_a_row + 1
-        if self._skipped_in_a_row == MOST_SKIPPED_IN_A_ROW:
-            raise TrainingFailed(
-                f"density, step {number:,}: the last {MOST_SKIPPED_IN_A_ROW} steps gave no finite loss or gradient. "
-                "Use a lower learning rate (--rate 0.001)."
-            )
-        self.steps_done = number
+        self._count(number, moved)
         return DensityStep(number, loss, not moved)
 
     def gradients(self, number: int) -> float:
@@ -96,13 +87,8 @@ class DensityTraining:
         return {
             **{f"model.{name}": tensor.detach().numpy() for name, tensor in self.density.model.state_dict().items()},
             **{f"adam.{name}": array for name, array in self._adam.state().items()},
-            "counters": np.array([self.steps_done, self.skipped, self._skipped_in_a_row], np.int64),
+            "counters": self._counters(),
         }
-
-    def restore(self, state: dict[str, AnyArray]) -> None:
-        """Go on from a state, bit for bit as the training that gave it would have."""
-        restore_state(self.state(), state)
-        self.steps_done, self.skipped, self._skipped_in_a_row = state["counters"].tolist()
 
 
 def train_density(

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from phloem.config import EvaluationConfig, TrainingConfig
-from phloem.errors import BadArgument, TrainingFailed
 from phloem.inference.adam import Adam
 from phloem.inference.draws import DrawCollector
 from phloem.inference.estimators import ESTIMATORS, doubly_reparameterized
@@ -19,14 +18,12 @@ from phloem.inference.history import Report as Report
 from phloem.inference.loop import looks_of, take_steps
 from phloem.inference.particles import check_same_taxa, draw_particles
 from phloem.inference.schedules import settings_at
-from phloem.inference.states import restore_state
+from phloem.inference.states import CountedSteps
 from phloem.inference.stopping import is_done
 from phloem.kernels.arrays import AnyArray
 from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
 from phloem.variational.joint import JointModel
-
-MOST_SKIPPED_IN_A_ROW = 100
 
 
 class StepInfo(NamedTuple):
@@ -38,18 +35,20 @@ class StepInfo(NamedTuple):
     skipped: bool  # the bound or its gradient was no finite number, and some parameters stayed where they were
 
 
-class Training:
+class Training(CountedSteps):
     """A model on its way to the target. Given the config and the seed, the n-th step has its own random numbers."""
 
+    name = "training"
+    value = "bound"
+    advice = "Use a lower learning rate (--set training.rate=0.001) or more --steps, which make the warm-up longer."
+
     def __init__(self, model: JointModel, target: TreePosterior, config: TrainingConfig, *, seed: int) -> None:
+        super().__init__()
         check_same_taxa(model, target)
         self.model = model
         self.target = target
         self.config = config
         self.seed = seed
-        self.steps_done = 0
-        self.skipped = 0  # steps so far that moved nothing
-        self._skipped_in_a_row = 0
         self._stream = RandomStream(seed, "training")
         self._estimator = ESTIMATORS[config.estimator]
         self._topology_adam = Adam(model.network.parameters())
@@ -57,22 +56,13 @@ class Training:
 
     def step(self) -> StepInfo:
         """Draw particles, estimate the bound's gradient, and move the parameters along it."""
-        number = self.steps_done + 1
-        if number > self.config.steps:
-            raise BadArgument(f"training: all {self.config.steps:,} steps are done. Give the config more steps.")
+        number = self._next_step(self.config.steps)
         inverse_temperature, branch_rate, topology_rate = settings_at(number, self.config)
         lower_bound = self.gradients(number, inverse_temperature)
         moved = math.isfinite(lower_bound)
         if moved:
             moved = self._topology_adam.step(topology_rate) & self._branch_adam.step(branch_rate)
-        self.skipped += not moved
-        self._skipped_in_a_row = 0 if moved else self._skipped_in_a_row + 1
-        if self._skipped_in_a_row == MOST_SKIPPED_IN_A_ROW:
-            raise TrainingFailed(
-                f"training, step {number:,}: the last {MOST_SKIPPED_IN_A_ROW} steps gave no finite bound or gradient. "
-                "Use a lower learning rate (--set training.rate=0.001) or more --steps, which make the warm-up longer."
-            )
-        self.steps_done = number
+        self._count(number, moved)
         return StepInfo(number, inverse_temperature, lower_bound, not moved)
 
     def gradients(self, number: int, inverse_temperature: float) -> float:
@@ -103,13 +93,8 @@ class Training:
             **{f"model.{name}": tensor.detach().numpy() for name, tensor in self.model.state_dict().items()},
             **{f"topology_adam.{name}": array for name, array in self._topology_adam.state().items()},
             **{f"branch_adam.{name}": array for name, array in self._branch_adam.state().items()},
-            "counters": np.array([self.steps_done, self.skipped, self._skipped_in_a_row], np.int64),
+            "counters": self._counters(),
         }
-
-    def restore(self, state: dict[str, AnyArray]) -> None:
-        """Go on from a state, bit for bit as the training that gave it would have."""
-        restore_state(self.state(), state)
-        self.steps_done, self.skipped, self._skipped_in_a_row = state["counters"].tolist()
 
 
 def train(
