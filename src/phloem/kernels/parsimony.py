@@ -1,0 +1,225 @@
+"""Fitch parsimony (Fitch 1971) on sets of states, and trees by stepwise addition that grow its score least.
+
+A set has a bit for each state. Two subtrees with sets a and b are joined with the set a ∩ b, or, where that is
+empty, with a ∪ b and one change more. Every branch of a growing tree keeps three rows of sets: `below` and `above` are
+those of the two subtrees that it joins, `edge` is the join of both, the set that a node in its middle would have.
+To hang a taxon with set t on the branch costs one change where edge ∩ t is empty, so testing an insertion is one
+loop over the patterns. An insertion changes the sets that look towards it, and the walk that updates them ends where
+a row stays as it was.
+"""
+
+import numpy as np
+
+from phloem.kernels.arrays import ByteArray, FloatArray, IntArray, LongArray
+from phloem.kernels.jit import kernel, wide_vectors
+from phloem.kernels.pointers import at
+
+LANES = 64  # patterns that the widest vectors hold
+UNKNOWN = np.uint8(15)
+NONE = np.uint8(0)
+
+
+@kernel
+def parsimony_scores(neighbors: IntArray, states: ByteArray, weights: LongArray) -> LongArray:
+    """The least number of changes, each pattern times its weight, on each tree of a canonical neighbour table, (batch,).
+
+    states (taxa, patterns) and weights (patterns,). O(taxa · patterns) a tree.
+    """
+    rows, short_weights = _padded(states, weights, neighbors.shape[1])
+    scores = np.empty(len(neighbors), np.int64)
+    for tree in range(len(neighbors)):
+        scores[tree] = _score(neighbors[tree], len(states), rows, short_weights)
+    return scores
+
+
+@kernel
+def stepwise_addition(states: ByteArray, weights: LongArray, orders: IntArray, picks: FloatArray) -> IntArray:
+    """Parents (batch, 2n-2) of trees to which taxa are added where the score grows least, not yet canonical.
+
+    Tree b starts with the first three taxa of orders[b] (batch, n); the next one goes onto the best branch, and where m
+    of them are equally good onto number ⌊m · pick⌋ of these, picks (batch, n-3) in [0, 1). O(n² · patterns) a tree.
+    """
+    batch, leaf_count = orders.shape
+    nodes = 2 * leaf_count - 2
+    below, short_weights = _padded(states, weights, nodes)
+    above, edge = np.empty_like(below), np.empty_like(below)
+    parents = np.empty((batch, nodes), np.int32)
+    children = np.empty((nodes, 2), np.int32)
+    best = np.empty(nodes, np.int32)
+    waiting = np.empty(nodes, np.int32)
+    for tree in range(batch):
+        order, parent = orders[tree], parents[tree]
+        _start(order, parent, children, below, above, edge)
+        for place in range(3, leaf_count):
+            ties = _best_branches(order, place, below, edge, short_weights, best)
+            branch = best[int(picks[tree, place - 3] * ties)]
+            added = leaf_count + place - 2
+            _insert(order[place], branch, added, parent, children)
+            _update(order[0], order[place], branch, added, parent, children, below, above, edge, waiting)
+        # While it grows a tree hangs on its first taxon.
+        for node in range(leaf_count, nodes):
+            if parent[node] == order[0]:
+                parent[node] = -1
+                parent[order[0]] = node
+    return parents
+
+
+@kernel
+def _padded(states, weights, nodes):
+    """The taxa's rows, with room for `nodes` of them, and weights, in whole vectors: what is added costs nothing."""
+    leaf_count, patterns = states.shape
+    width = (patterns + LANES - 1) // LANES * LANES
+    rows = np.full((nodes, width), UNKNOWN)
+    rows[:leaf_count, :patterns] = states
+    short_weights = np.zeros(width, np.int32)
+    short_weights[:patterns] = weights
+    return rows, short_weights
+
+
+@kernel
+def _join(row, one, other, width):
+    """The join of two rows of sets; whether that is not what the row was before."""
+    wide_vectors()
+    changed = NONE
+    for i in range(width):
+        both = np.uint8(one[i] & other[i])
+        joined = both if both else np.uint8(one[i] | other[i])
+        changed = np.uint8(changed | (joined ^ row[i]))
+        row[i] = joined
+    return changed != 0
+
+
+@kernel
+def _cost(one, other, weights, width):
+    """The weight of the patterns in which two rows have no state in common."""
+    wide_vectors()
+    cost = np.int32(0)
+    for i in range(width):
+        apart = np.uint8(one[i] & other[i]) == 0
+        cost = np.int32(cost + (weights[i] if apart else np.int32(0)))
+    return cost
+
+
+@kernel
+def _score(neighbors, leaf_count, rows, weights):
+    """One tree's score; the rows of its interior nodes are filled on the way to the root and to taxon 0 above it."""
+    nodes, width = rows.shape
+    score = 0
+    for node in range(leaf_count, nodes):
+        left, right = at(rows, neighbors[node, 1] * width), at(rows, neighbors[node, 2] * width)
+        score += _cost(left, right, at(weights, 0), width)
+        _join(at(rows, node * width), left, right, width)
+    return score + _cost(at(rows, (nodes - 1) * width), at(rows, 0), at(weights, 0), width)
+
+
+@kernel
+def _look_away(branch, above, sibling, rows_below, rows_above, rows_edge):
+    """A branch's `above`, the join of what its parent sees above and of its sibling; whether it changed."""
+    width = rows_below.shape[1]
+    changed = _join(at(rows_above, branch * width), above, sibling, width)
+    if changed:
+        _look_along(branch, rows_below, rows_above, rows_edge)
+    return changed
+
+
+@kernel
+def _look_along(branch, below, above, edge):
+    """A branch's `edge`."""
+    width = below.shape[1]
+    place = branch * width
+    _join(at(edge, place), at(below, place), at(above, place), width)
+
+
+@kernel
+def _start(order, parent, children, below, above, edge):
+    """The tree of the first three taxa, hung on the first, with all its rows."""
+    first, second, third = order[0], order[1], order[2]
+    center = len(order)
+    width = below.shape[1]
+    parent[center] = first
+    parent[second] = center
+    parent[third] = center
+    children[center, 0] = second
+    children[center, 1] = third
+    _join(at(below, center * width), at(below, second * width), at(below, third * width), width)
+    above[center] = below[first]
+    _join(at(above, second * width), at(below, first * width), at(below, third * width), width)
+    _join(at(above, third * width), at(below, first * width), at(below, second * width), width)
+    _look_along(second, below, above, edge)
+    _look_along(third, below, above, edge)
+    _look_along(center, below, above, edge)
+
+
+@kernel
+def _best_branches(order, place, below, edge, weights, best):
+    """Fill `best` with the branches on which taxon order[place] costs least, and return how many there are."""
+    leaf_count = len(order)
+    width = below.shape[1]
+    least = np.int32(2**31 - 1)
+    ties = 0
+    for number in range(1, 2 * place - 2):
+        branch = order[number] if number < place else leaf_count + number - place
+        cost = _cost(at(edge, branch * width), at(below, order[place] * width), at(weights, 0), width)
+        if cost < least:
+            least = cost
+            ties = 0
+        if cost == least:
+            best[ties] = branch
+            ties += 1
+    return ties
+
+
+@kernel
+def _insert(taxon, branch, added, parent, children):
+    """Put the node `added` into a branch and hang the taxon on it."""
+    top = parent[branch]
+    parent[added] = top
+    parent[branch] = added
+    parent[taxon] = added
+    children[added, 0] = branch
+    children[added, 1] = taxon
+    if top >= len(parent) // 2 + 1:
+        children[top, 0 if children[top, 0] == branch else 1] = added
+
+
+@kernel
+def _sibling(node, parent, children):
+    """The other child of a node's parent."""
+    pair = children[parent[node]]
+    return pair[1] if pair[0] == node else pair[0]
+
+
+@kernel
+def _update(first, taxon, branch, added, parent, children, below, above, edge, waiting):
+    """The rows of the new branches, and of all whose rows look towards the new taxon and change."""
+    width = below.shape[1]
+    leaf_count = len(parent) // 2 + 1
+    above[added] = above[branch]
+    above[taxon] = edge[branch]
+    _look_along(taxon, below, above, edge)
+    below[added] = below[branch]
+    changed = _join(at(below, added * width), at(below, branch * width), at(below, taxon * width), width)
+    _look_along(added, below, above, edge)
+    count = 0  # of the nodes that wait for their children to get new rows
+    if _look_away(branch, at(above, added * width), at(below, taxon * width), below, above, edge):
+        waiting[count] = branch
+        count += 1
+    node = added
+    while changed and parent[node] != first:
+        top, other = parent[node], _sibling(node, parent, children)
+        if _look_away(other, at(above, top * width), at(below, node * width), below, above, edge):
+            waiting[count] = other
+            count += 1
+        changed = _join(at(below, top * width), at(below, node * width), at(below, other * width), width)
+        if changed:
+            _look_along(top, below, above, edge)
+        node = top
+    while count:
+        count -= 1
+        node = waiting[count]
+        if node >= leaf_count:
+            for column in range(2):
+                child, other = children[node, column], children[node, 1 - column]
+                if _look_away(child, at(above, node * width), at(below, other * width), below, above, edge):
+                    waiting[count] = child
+                    count += 1
