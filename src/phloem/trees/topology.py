@@ -69,6 +69,15 @@ class TopologyBatch:
         canonical, _, _ = canonical_trees(parent, no_lengths, parent.shape[1] // 2 + 1, False)
         return cls.from_canonical(canonical)
 
+    @classmethod
+    def with_lengths(cls, parent: IntArray, lengths: FloatArray) -> "tuple[TopologyBatch, FloatArray]":
+        """Like `from_trusted`, with the lengths of the branches above all nodes (batch, 2n-2), the root's unused.
+
+        They come back in the order of the canonical branches, (batch, 2n-3).
+        """
+        canonical, ordered, _ = canonical_trees(parent, lengths, parent.shape[1] // 2 + 1, False)
+        return cls.from_canonical(canonical), ordered[:, :-1].copy()
+
     def with_leaves(
         self, leaves: IntArray, branch_lengths: FloatArray | None = None
     ) -> "tuple[TopologyBatch, FloatArray | None]":
@@ -79,13 +88,12 @@ class TopologyBatch:
             raise BadArgument(f"branch lengths of shape {branch_lengths.shape} do not fit the trees.")
         raw = self.parent.copy()
         raw[:, leaves] = self.parent[:, : len(leaves)]
-        raw_lengths = np.empty((len(self), 0))
-        if branch_lengths is not None:
-            raw_lengths = np.full(raw.shape, np.nan)
-            raw_lengths[:, leaves] = branch_lengths[:, : len(leaves)]
-            raw_lengths[:, len(leaves) : -1] = branch_lengths[:, len(leaves) :]
-        parent, lengths, _ = canonical_trees(raw, raw_lengths, self.taxon_count, False)
-        return self.from_canonical(parent), None if branch_lengths is None else lengths[:, :-1].copy()
+        if branch_lengths is None:
+            return self.from_trusted(raw), None
+        raw_lengths = np.full(raw.shape, np.nan)
+        raw_lengths[:, leaves] = branch_lengths[:, : len(leaves)]
+        raw_lengths[:, len(leaves) : -1] = branch_lengths[:, len(leaves) :]
+        return self.with_lengths(raw, raw_lengths)
 
     @property
     def taxon_count(self) -> int:

@@ -1,0 +1,137 @@
+"""Climbing: nearest-neighbour interchanges that raise the likelihood, until none does."""
+
+from collections.abc import Container
+from typing import NamedTuple
+
+import numpy as np
+
+from phloem.kernels.arrays import FloatArray, IntArray, WordArray
+from phloem.search.surface import NO_MOVES, ScoredMoves, SearchTree
+from phloem.trees.topology import TopologyBatch
+
+# Log-likelihood units: what a move must gain, when a fit of branch lengths is good enough on the way and at the top,
+# and by how much less than in the end a move may score before the branches around it are fitted.
+LEAST_GAIN = 0.01
+ROUGH, FINE = 0.05, 0.005
+HOPE = 5.0
+
+
+class Peak(NamedTuple):
+    """A tree that no interchange improves."""
+
+    topology: TopologyBatch  # one
+    lengths: FloatArray  # (2n-3,)
+    log_likelihood: float
+    key: int
+
+
+class VisitedTrees(NamedTuple):
+    """Trees that a climb has seen and that were new, with the log-likelihoods of their patterns."""
+
+    keys: WordArray  # (trees,)
+    parents: IntArray  # (trees, nodes)  not canonical
+    log_likelihoods: FloatArray  # (trees,)
+    sites: FloatArray  # (trees, width)  in single precision
+
+
+class Climb:
+    """One climb from the tree as it stands to a peak, and what it saw on its way above `floor`."""
+
+    def __init__(self, tree: SearchTree, floor: float, known: Container[int]) -> None:
+        self._tree = tree
+        self._floor = floor
+        self._known = known
+        self._seen: set[int] = set()
+        self._parts: list[VisitedTrees] = []
+
+    def run(self) -> Peak:
+        """Go up. All branches are tried at the start, then those near the last moves, and all again at the top."""
+        tree = self._tree
+        value = tree.smooth(2, ROUGH)
+        branches = every = tree.inner_branches
+        at_top = False
+        while True:
+            scored = self._score(branches, value)
+            improved = self._move(scored, value)
+            if improved is not None:
+                value, branches = improved
+                at_top = False
+            elif at_top:
+                break
+            else:
+                value = tree.smooth(5, FINE)
+                branches, at_top = every, True
+        topology, lengths = tree.current()
+        self._keep_peak(value)
+        return Peak(topology, lengths, value, int(tree.keys(NO_MOVES)[0]))
+
+    def visited(self) -> list[VisitedTrees]:
+        """All that were new, in order."""
+        return self._parts
+
+    def _score(self, branches: IntArray, value: float) -> ScoredMoves:
+        scored = self._tree.score(branches, least=min(value, self._floor) - HOPE, tolerance=ROUGH)
+        keys = self._tree.keys(scored.moves)[1:].tolist()
+        good = np.flatnonzero(scored.log_likelihoods > self._floor)
+        new = [place for place in good.tolist() if self._is_new(keys[place])]
+        if new:
+            self._parts.append(
+                VisitedTrees(
+                    self._tree.keys(scored.moves[new])[1:],
+                    self._tree.parents(scored.moves[new])[1:],
+                    scored.log_likelihoods[new],
+                    scored.sites[new],
+                )
+            )
+        return scored
+
+    def _keep_peak(self, value: float) -> None:
+        """The tree as it stands: it has better lengths than when it was a neighbour, so it counts again."""
+        tree = self._tree
+        if value > self._floor:
+            sites = tree.sites[None].astype(np.float32)
+            self._parts.append(VisitedTrees(tree.keys(NO_MOVES), tree.parents(NO_MOVES), np.array([value]), sites))
+
+    def _is_new(self, key: int) -> bool:
+        if key in self._seen or key in self._known:
+            return False
+        self._seen.add(key)
+        return True
+
+    def _move(self, scored: ScoredMoves, value: float) -> tuple[float, IntArray] | None:
+        """Make all moves that gain if together they are as good as the best one alone, and that one otherwise.
+
+        The log-likelihood, and the branches near what has changed; None if nothing gains.
+        """
+        tree = self._tree
+        chosen = _compatible(tree, scored, value)
+        before = tree.copy_state()
+        for count in sorted({len(chosen), 1} if chosen else (), reverse=True):
+            for place in chosen[:count]:
+                tree.interchange(int(scored.moves[place]), scored.lengths[place])
+            reached = tree.smooth(1, ROUGH)
+            if reached > max(value, scored.log_likelihoods[chosen[0]] - ROUGH):
+                return reached, _near(tree, [int(scored.moves[place]) // 2 for place in chosen[:count]])
+            tree.restore(before)
+        return None
+
+
+def _compatible(tree: SearchTree, scored: ScoredMoves, value: float) -> list[int]:
+    """Moves that gain, best first, no two of them at one node."""
+    order = np.argsort(-scored.log_likelihoods, kind="stable")
+    taken: set[int] = set()
+    chosen = []
+    for place in order[scored.log_likelihoods[order] > value + LEAST_GAIN].tolist():
+        node, *_, above = tree.around(int(scored.moves[place]))
+        if node not in taken and above not in taken:
+            taken |= {node, above}
+            chosen.append(place)
+    return chosen
+
+
+def _near(tree: SearchTree, nodes: list[int]) -> IntArray:
+    """The inner branches with an end within two branches of a changed one."""
+    reached = set(nodes)
+    for _ in range(2):
+        reached |= {other for node in reached for other in tree.neighbors(node)}
+    return np.array([branch for branch in tree.inner_branches.tolist() if branch in reached], np.int32)
