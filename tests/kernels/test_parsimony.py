@@ -101,6 +101,22 @@ def test_every_taxon_goes_where_no_other_branch_is_better(seed, taxa, patterns, 
         assert plain_parsimony.score(after, states, weights) == min(scores)
 
 
+@pytest.mark.parametrize("ambiguous", [False, True])
+def test_in_a_larger_tree_no_other_branch_is_better_either(ambiguous):
+    random = np.random.default_rng(9)
+    taxa = 40
+    states, weights = random_states(random, taxa, 150, ambiguous), random_weights(random, 150)
+    order = np.arange(taxa, dtype=np.int32)
+    parents = stepwise_addition(states, weights, order[None], random.random((1, taxa - 3)))
+    (tree,) = as_nested(TopologyBatch.from_parents(parents))
+    for place in range(3, taxa):
+        before, after = (nested.restricted(tree, frozenset(range(count))) for count in (place, place + 1))
+        possible = [nested.to_parent(grown, place + 1) for grown in (after, *nested.with_leaf(before, place))]
+        neighbors = TopologyBatch.from_parents(np.stack(possible)).neighbors
+        chosen, *others = parsimony_scores(neighbors, states[: place + 1], weights)
+        assert chosen == min(others)
+
+
 @given(seeds, st.integers(4, 8))
 @settings(max_examples=20)
 def test_every_branch_that_is_as_good_can_be_picked(seed, taxa):
