@@ -34,11 +34,12 @@ def all_unrooted(leaf_count: int) -> list[Nested]:
     """All unrooted binary topologies, as (0, 1, 2) grown by putting leaf 3, 4, … on every branch."""
     trees: list[Nested] = [(0, 1, 2)]
     for leaf in range(3, leaf_count):
-        trees = [bigger for tree in trees for bigger in _with_leaf_at_root(tree, leaf)]
+        trees = [bigger for tree in trees for bigger in with_leaf(tree, leaf)]
     return trees
 
 
-def _with_leaf_at_root(tree: Nested, leaf: int) -> Iterator[Nested]:
+def with_leaf(tree: Nested, leaf: int) -> Iterator[Nested]:
+    """The trees with one leaf more, on each branch of an unrooted tree."""
     assert isinstance(tree, tuple)
     for place, child in enumerate(tree):
         for grown in _with_leaf_below(child, leaf):
@@ -52,6 +53,24 @@ def _with_leaf_below(tree: Nested, leaf: int) -> Iterator[Nested]:
         for place, child in enumerate(tree):
             for grown in _with_leaf_below(child, leaf):
                 yield (*tree[:place], grown, *tree[place + 1 :])
+
+
+def restricted(tree: Nested, kept: frozenset[int]) -> Nested:
+    """The unrooted tree of three or more of the leaves: nodes that lose a neighbour are taken out."""
+    rest = _without_others(tree, kept)
+    assert isinstance(rest, tuple)
+    if len(rest) > 2:
+        return rest
+    larger, other = rest if isinstance(rest[0], tuple) else rest[::-1]
+    assert isinstance(larger, tuple)
+    return (*larger, other)
+
+
+def _without_others(tree: Nested, kept: frozenset[int]) -> "Nested | None":
+    if isinstance(tree, int):
+        return tree if tree in kept else None
+    parts = tuple(part for child in tree if (part := _without_others(child, kept)) is not None)
+    return parts if len(parts) > 1 else parts[0] if parts else None
 
 
 def from_parent(parent: Sequence[int], leaf_count: int) -> Nested:

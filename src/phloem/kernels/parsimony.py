@@ -21,7 +21,7 @@ NONE = np.uint8(0)
 
 @kernel
 def parsimony_scores(neighbors: IntArray, states: ByteArray, weights: LongArray) -> LongArray:
-    """The least number of changes, each pattern times its weight, on each tree of a canonical neighbour table, (batch,).
+    """The least number of changes, each pattern times its weight, on trees of a canonical neighbour table, (batch,).
 
     states (taxa, patterns) and weights (patterns,). O(taxa · patterns) a tree.
     """

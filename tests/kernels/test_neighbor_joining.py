@@ -1,0 +1,86 @@
+"""Neighbour joining against Biopython's, and distances along a tree back to the tree."""
+
+import numpy as np
+import pytest
+from Bio.Phylo.TreeConstruction import DistanceMatrix, DistanceTreeConstructor
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phloem.kernels.neighbor_joining import join_neighbors
+from phloem.trees.topology import TopologyBatch
+from reference.plain_distances import path_distances, split_lengths
+from strategies import topology_batches
+
+seeds = st.integers(0, 2**32)
+
+
+def biopythons(distances):
+    """Lengths by split of Biopython's tree."""
+    names = [str(taxon) for taxon in range(len(distances))]
+    rows = [distances[taxon, : taxon + 1].tolist() for taxon in range(len(distances))]
+    tree = DistanceTreeConstructor().nj(DistanceMatrix(names, rows))
+    everything = frozenset(range(len(distances)))
+    lengths: dict[frozenset[int], float] = {}
+    for clade in tree.find_clades():
+        if clade is not tree.root:
+            leaves = frozenset(int(leaf.name) for leaf in clade.get_terminals())
+            split = leaves if 0 not in leaves else everything - leaves
+            lengths[split] = lengths.get(split, 0.0) + clade.branch_length
+    return lengths
+
+
+def assert_same_lengths(one, other, tolerance):
+    assert one.keys() == other.keys()
+    for split, length in one.items():
+        assert length == pytest.approx(other[split], abs=tolerance)
+
+
+def test_any_distances_give_biopythons_tree_with_its_lengths_negative_ones_too():
+    random = np.random.default_rng(1)
+    negative = 0
+    for taxa in (4, 4, 5, 5, 6, 8, 13, 20, 30, 30):
+        points = random.random((taxa, taxa))
+        distances = points + points.T
+        np.fill_diagonal(distances, 0.0)
+        parents, lengths = join_neighbors(distances)
+        assert_same_lengths(split_lengths(parents, lengths), biopythons(distances), 1e-10)
+        negative += (lengths < 0).sum()
+    assert negative
+
+
+@given(topology_batches(most=40, trees=1), seeds)
+@settings(max_examples=50)
+def test_distances_along_a_tree_give_the_tree_back(topologies, seed):
+    lengths = np.random.default_rng(seed).uniform(0.01, 1.0, topologies.node_count)
+    expected = split_lengths(topologies.parent[0], lengths)
+    parents, joined = join_neighbors(path_distances(topologies.parent[0], lengths))
+    assert_same_lengths(split_lengths(parents, joined), expected, 1e-10)
+    assert TopologyBatch.from_parents(parents).equal(topologies).all()
+
+
+@pytest.mark.parametrize("taxa", [3, 4, 5, 20])
+@pytest.mark.parametrize("distance", [0.0, 1.0])
+def test_equal_distances_give_a_star_as_a_binary_tree(taxa, distance):
+    distances = np.full((taxa, taxa), distance)
+    np.fill_diagonal(distances, 0.0)
+    parents, lengths = join_neighbors(distances)
+    TopologyBatch.from_parents(parents)
+    np.testing.assert_allclose(lengths[:taxa], distance / 2, atol=1e-12)
+    np.testing.assert_allclose(lengths[taxa:-1], 0.0, atol=1e-12)
+
+
+def test_of_equally_good_pairs_the_lowest_is_joined():
+    parents, _ = join_neighbors(np.ones((4, 4)))
+    assert parents.tolist() == [4, 4, 5, 5, 5, -1]
+
+
+def test_the_diagonal_is_not_read_and_distances_are_left_alone():
+    random = np.random.default_rng(1)
+    points = random.random((9, 9))
+    distances = points + points.T
+    with_zeros = distances.copy()
+    np.fill_diagonal(with_zeros, 0.0)
+    given_distances = distances.copy()
+    for one, other in zip(join_neighbors(distances), join_neighbors(with_zeros), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(distances, given_distances)
