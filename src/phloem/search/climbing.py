@@ -1,6 +1,7 @@
 """Climbing: nearest-neighbour interchanges that raise the likelihood, until none does."""
 
-from collections.abc import Container
+import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from phloem.trees.topology import TopologyBatch
 LEAST_GAIN = 0.01
 ROUGH, FINE = 0.05, 0.005
 HOPE = 5.0
+WORTH_REPLACING = 0.1  # a tree that was seen before counts again with lengths that are so much better
 
 
 class Peak(NamedTuple):
@@ -37,11 +39,11 @@ class VisitedTrees(NamedTuple):
 class Climb:
     """One climb from the tree as it stands to a peak, and what it saw on its way above `floor`."""
 
-    def __init__(self, tree: SearchTree, floor: float, known: Container[int]) -> None:
+    def __init__(self, tree: SearchTree, floor: float, known: Mapping[int, float]) -> None:
         self._tree = tree
         self._floor = floor
         self._known = known
-        self._seen: set[int] = set()
+        self._seen: dict[int, float] = {}
         self._parts: list[VisitedTrees] = []
 
     def run(self) -> Peak:
@@ -73,7 +75,8 @@ class Climb:
         scored = self._tree.score(branches, least=min(value, self._floor) - HOPE, tolerance=ROUGH)
         keys = self._tree.keys(scored.moves)[1:].tolist()
         good = np.flatnonzero(scored.log_likelihoods > self._floor)
-        new = [place for place in good.tolist() if self._is_new(keys[place])]
+        values = scored.log_likelihoods.tolist()
+        new = [place for place in good.tolist() if self._is_new(keys[place], values[place])]
         if new:
             self._parts.append(
                 VisitedTrees(
@@ -92,10 +95,11 @@ class Climb:
             sites = tree.sites[None].astype(np.float32)
             self._parts.append(VisitedTrees(tree.keys(NO_MOVES), tree.parents(NO_MOVES), np.array([value]), sites))
 
-    def _is_new(self, key: int) -> bool:
-        if key in self._seen or key in self._known:
+    def _is_new(self, key: int, value: float) -> bool:
+        """Whether the tree was never seen, or only with lengths that fitted it worse."""
+        if value < max(self._seen.get(key, -math.inf), self._known.get(key, -math.inf)) + WORTH_REPLACING:
             return False
-        self._seen.add(key)
+        self._seen[key] = value
         return True
 
     def _move(self, scored: ScoredMoves, value: float) -> tuple[float, IntArray] | None:
