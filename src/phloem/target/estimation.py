@@ -115,12 +115,11 @@ class _Surface:
     def place_of(self, branch_lengths: FloatArray) -> FloatArray:
         """The start with these lengths, within the limits.
 
-        In logarithms a length near 0 has no slope, and would stay there: it begins at a tenth of a change in all sites.
+        In logarithms there is no slope near 0, nor where all is saturated, and lengths would stay there: they begin
+        between a tenth of a change in all sites and one change a site.
         """
-        lengths = np.maximum(branch_lengths[0], 0.1 / self.site_count)
-        low, high = np.array(self.limits()).T
-        place: FloatArray = np.clip(np.concatenate([np.log(lengths), self._parameters()]), low, high)
-        return place
+        lengths = np.clip(branch_lengths[0], 0.1 / self.site_count, 1.0)
+        return np.concatenate([np.log(lengths), self._parameters()])
 
     def limits(self) -> list[tuple[float, float]]:
         """Lowest and highest value of each number of the vector."""
@@ -192,7 +191,7 @@ class _Surface:
         return replace(self.start, exchangeabilities=exchangeabilities, site_rates=rates)
 
     def _parameters(self) -> FloatArray:
-        """Those of the start: logs of free rates and of the shape, and the share of invariant sites."""
+        """The start's, within the limits: logs of free rates and of the shape, and the share of invariant sites."""
         pairs = [RATE_OF_PAIR[self.form.name].index(rate + 1) for rate in range(self.rate_count)]
         exchangeabilities = self.start.exchangeabilities.detach().numpy()
         values = [np.log(exchangeabilities[pair] / exchangeabilities[-1]) for pair in pairs]
@@ -201,7 +200,8 @@ class _Surface:
             values.append(np.log(rates.shape.item()))
         if rates.invariant is not None:
             values.append(rates.invariant.item())
-        return np.array(values)
+        limits = np.array(self.limits())[self.topology.branch_count :]
+        return np.clip(values, limits[:, 0], limits[:, 1])
 
     @staticmethod
     def _variable(values: FloatArray) -> Tensor:
