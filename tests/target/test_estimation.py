@@ -185,6 +185,21 @@ def test_lengths_that_start_where_there_is_no_slope_come_back(length):
     assert fit(patterns, topology, "HKY+G4", length).log_likelihood == pytest.approx(usual.log_likelihood, abs=0.01)
 
 
+def test_the_first_step_changes_no_length_by_more_than_a_factor_e(monkeypatch):
+    """Without curvature the gradient alone would lead to the limits, where nothing can be learned."""
+    seen = []
+    plain = TreeLikelihood.__call__
+
+    def recorded(self, topologies, lengths):
+        seen.append(np.log(lengths.detach().numpy()))
+        return plain(self, topologies, lengths)
+
+    monkeypatch.setattr(TreeLikelihood, "__call__", recorded)
+    fit(compress(PRIMATES), primate_tree(), "HKY+G4")
+    moved = next(step for step in (np.abs(logs - seen[0]).max() for logs in seen) if step > 1e-9)
+    assert moved < 1.001
+
+
 @st.composite
 def starts(draw: st.DrawFn):
     """Data, a tree and a model with parameters from anywhere, the limits of the search included and exceeded."""
@@ -215,6 +230,7 @@ def test_what_comes_back_is_never_worse_and_is_what_it_says(start):
     before = TreeLikelihood(patterns, model, threads=1)(topology, torch.tensor(lengths)).item()
     fitted = estimate_model(patterns, topology, model, lengths, form=form)
     assert fitted.log_likelihood >= before
+    assert fitted.converged
     after = TreeLikelihood(patterns, fitted.model, threads=1)(topology, torch.tensor(fitted.branch_lengths)).item()
     assert fitted.log_likelihood == pytest.approx(after, abs=1e-8, rel=1e-9)
     assert np.isfinite(after)

@@ -34,7 +34,7 @@ RATES = (1e-4, 1e4)
 SHAPES = (0.02, 100.0)
 INVARIANT = (0.0, 0.99)
 MEMORY = 20  # steps that approximate the curvature
-MOST_STEPS, MOST_ROUNDS = 1000, 20  # of a search; of searches
+MOST_STEPS = 2000
 
 
 class FittedModel(NamedTuple):
@@ -76,17 +76,16 @@ def estimate_model(
 ) -> FittedModel:
     """The most likely lengths and free parameters of one tree, found together; frequencies stay as they are.
 
-    L-BFGS, in logarithms but for the share of invariant sites. A search that has ended begins anew where it is,
-    without what it knew of the curvature, until that gains less than `tolerance`. What comes back is never less
-    likely than what was given.
+    L-BFGS, in logarithms but for the share of invariant sites, until a step gains less than a hundredth of
+    `tolerance`, which leaves about `tolerance` to gain. What comes back is never less likely than what was given.
     """
     _check_start(topology, start, form)
     given = TreeLikelihood(patterns, start, threads=threads)(topology, torch.tensor(branch_lengths)).item()
     surface = _Surface(patterns, topology, start, form, threads)
-    place, value, converged = surface.settle(surface.place_of(branch_lengths), tolerance)
+    place, value, converged = surface.climb(surface.place_of(branch_lengths), tolerance)
     if form.gamma is not None and form.invariant:
-        other = surface.settle(surface.other_explanation(place), tolerance)
-        place, value, converged = max((place, value, converged), other, key=lambda settled: settled[1])
+        other = surface.climb(surface.other_explanation(place), tolerance)
+        place, value, converged = max((place, value, converged), other, key=lambda found: found[1])
     if not value > given:
         return FittedModel(start, branch_lengths, given, converged)
     logs, parameters = surface.cut(place)
@@ -145,17 +144,8 @@ class _Surface:
         other[-2:] = (np.log(0.3), 0.0) if many else (np.log(3.0), 0.9 * self.constant_share)
         return other
 
-    def settle(self, place: FloatArray, tolerance: float) -> tuple[FloatArray, float, bool]:
-        """Search after search until one gains less than `tolerance`: where, how likely, and whether it came to that."""
-        value = -np.inf
-        for _ in range(MOST_ROUNDS):
-            before, (place, value) = value, self.climb(place, 0.1 * tolerance)
-            if value - before < tolerance:
-                return place, value, True
-        return place, value, False
-
-    def climb(self, place: FloatArray, tolerance: float) -> tuple[FloatArray, float]:
-        """The end of one search, and its log-likelihood; a step that gains less than `tolerance` is the last."""
+    def climb(self, place: FloatArray, tolerance: float) -> tuple[FloatArray, float, bool]:
+        """Where a search from here ends, the log-likelihood there, and whether it ended by itself."""
         loss, gradient = self.loss(place)
         # The first step, without curvature, is as long as the gradient: dividing keeps it to a factor e.
         unit = max(1.0, float(np.abs(gradient).max()))
@@ -164,10 +154,11 @@ class _Surface:
             loss, gradient = self.loss(place)
             return loss / unit, gradient / unit
 
-        least = tolerance / max(abs(loss), unit)  # gain of a step, as a share of the value
+        least = 0.01 * tolerance / max(abs(loss), unit)  # gain of a step, as a share of the value
         options = {"maxcor": MEMORY, "maxiter": MOST_STEPS, "maxfun": 2 * MOST_STEPS, "gtol": 0.0, "ftol": least}
         found = minimize(scaled, place, jac=True, method="L-BFGS-B", bounds=self.limits(), options=options)
-        return found.x, -unit * float(found.fun)
+        out_of_steps = found.status == 1  # where there is no slope but rounding, it ends in other words than success
+        return found.x, -unit * float(found.fun), not out_of_steps
 
     def loss(self, place: FloatArray) -> tuple[float, FloatArray]:
         """Minus the log-likelihood, and its gradient."""
