@@ -60,6 +60,23 @@ def test_transitions_are_kappa_times_as_fast_and_tn93_tells_them_apart():
     assert exchangeabilities == [1, 2, 1, 1, 5, 1]
 
 
+@pytest.mark.parametrize("time", [1e-6, 0.1, 3.0, 40.0])
+def test_gradients_of_rates_are_those_of_the_matrix_exponential(time):
+    weights = torch.arange(16.0, dtype=torch.float64).reshape(4, 4)
+    ours, theirs = (torch.tensor(RATES, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    (gtr(ours, FREQUENCIES).transition_matrices(scalar(time))[0] * weights).sum().backward()
+    (torch.linalg.matrix_exp(gtr(theirs, FREQUENCIES).rate_matrix() * time) * weights).sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-7, atol=1e-13)
+
+
+@pytest.mark.parametrize("kappa", [1e-4, 0.5, 1.0, 3.0, 1e4])
+def test_gradients_vanish_on_very_long_branches(kappa):
+    parameter = torch.tensor(kappa, dtype=torch.float64, requires_grad=True)
+    weights = torch.arange(16.0, dtype=torch.float64).reshape(4, 4)
+    (hky85(parameter, FREQUENCIES).transition_matrices(scalar(1e6)) * weights).sum().backward()
+    assert parameter.grad.item() == pytest.approx(0, abs=1e-7)
+
+
 def test_jukes_cantor_is_recognised_only_where_it_is_the_whole_model():
     assert jc69().is_jukes_cantor
     assert k80(1.0).is_jukes_cantor

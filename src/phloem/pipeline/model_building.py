@@ -9,8 +9,8 @@ from phloem.config import InferConfig, read_config
 from phloem.data.patterns import SitePatterns
 from phloem.inference.checkpoints import Checkpoint
 from phloem.inference.training import Training
-from phloem.pipeline.likelihood import build_model as build_substitution_model
 from phloem.random_streams import RandomStream
+from phloem.target.configured import build_model as build_substitution_model
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
 from phloem.target.prior import TreePrior

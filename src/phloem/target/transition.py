@@ -36,11 +36,13 @@ class TransitionMatrices(torch.autograd.Function):
         if not ctx.needs_input_grad[0]:
             return None, None, time_gradient
         exponentials = torch.exp(values * times[..., None])  # (…, 4)
-        gap = values[:, None] - values
-        equal = gap.abs() < 1e-7
+        gap = (values[:, None] - values).abs()
+        equal = gap < 1e-7
         lowered = times[..., None, None] * exponentials[..., None, :]  # its limit where two values meet
-        # exp(λj t) · expm1(gap t) / gap loses nothing to cancellation.
-        divided = exponentials[..., None, :] * torch.expm1(gap * times[..., None, None]) / gap.masked_fill(equal, 1.0)
+        # With the larger value λ of the two, exp(λt) · -expm1(-gap t) / gap loses nothing to cancellation, and
+        # however long t is, neither factor overflows.
+        larger = torch.maximum(exponentials[..., None, :], exponentials[..., :, None])
+        divided = larger * -torch.expm1(-gap * times[..., None, None]) / gap.masked_fill(equal, 1.0)
         differences = torch.where(equal, lowered, divided)
         inner = (right.T @ gradient @ left.T) * differences
         rate_gradient = left.T @ inner.reshape(-1, 4, 4).sum(0) @ right.T
