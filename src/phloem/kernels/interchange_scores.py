@@ -65,7 +65,9 @@ def score_interchanges(
         )
         for row in range(2):
             _join_pair(rates, blocks, categories, room, counts, row, ends, end_counts, matrices)
-        values[place] = _fit_middle(rates, patterns, terms, categories, room, counts, matrices, own, tolerance, sites[place])
+        values[place] = _fit_middle(
+            rates, patterns, terms, categories, room, counts, matrices, own, tolerance, sites[place]
+        )
         if values[place] < least:
             continue
         for row in range(2):  # the two branches at v, then the two at u
@@ -97,7 +99,9 @@ def score_interchanges(
                 own[1 + outer] = best_length(terms, rates.terms, patterns.weights, own[1 + outer], tolerance)
                 fill_matrices(matrices[1 + outer], rates, own[1 + outer])
             _join_pair(rates, blocks, categories, room, counts, row, ends, end_counts, matrices)
-        values[place] = _fit_middle(rates, patterns, terms, categories, room, counts, matrices, own, tolerance, sites[place])
+        values[place] = _fit_middle(
+            rates, patterns, terms, categories, room, counts, matrices, own, tolerance, sites[place]
+        )
 
 
 @vector_kernel
