@@ -26,7 +26,7 @@ LOG_FACTOR = math.log(FACTOR)
 
 
 class RateTables(NamedTuple):
-    """A model: P of category c is Lᵀ · diag(exp(exponents[c] · t)) · L / frequencies, with L Lᵀ that of the frequencies.
+    """A model by the eigenvalues and eigenvectors of its rates: P(t) = Lᵀ exp(exponents[c] · t) L, rows by frequencies.
 
     equal: 1 for Jukes–Cantor, whose P is a + b·I.
     """

@@ -1,5 +1,6 @@
 """All branch lengths of one tree, one branch after the other, in passes over the tree."""
 
+from phloem.kernels.arrays import FloatArray
 from phloem.kernels.branch_fit import best_length, fill_terms, log_likelihood
 from phloem.kernels.jit import vector_kernel
 from phloem.kernels.jukes_cantor import BLOCK, STATES
@@ -13,7 +14,6 @@ from phloem.kernels.partials import (
     fill_below,
     fill_matrices,
 )
-from phloem.kernels.arrays import FloatArray
 from phloem.kernels.pointers import at
 
 

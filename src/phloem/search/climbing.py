@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Mapping
+from threading import Event
 from typing import NamedTuple
 
 import numpy as np
 
-from phloem.kernels.arrays import FloatArray, IntArray, WordArray
+from phloem.kernels.arrays import FloatArray, IntArray, RealArray, WordArray
+from phloem.search.records import Stopped
 from phloem.search.surface import NO_MOVES, ScoredMoves, SearchTree
 from phloem.trees.topology import TopologyBatch
 
@@ -33,20 +35,24 @@ class VisitedTrees(NamedTuple):
     keys: WordArray  # (trees,)
     parents: IntArray  # (trees, nodes)  not canonical
     log_likelihoods: FloatArray  # (trees,)
-    sites: FloatArray  # (trees, width)  in single precision
+    sites: RealArray  # (trees, width)  in single precision
 
 
 class Climb:
-    """One climb from the tree as it stands to a peak, and what it saw on its way above `floor`."""
+    """One climb from the tree as it stands to a peak, and what it saw on its way above `floor`.
 
-    def __init__(self, tree: SearchTree, floor: float, known: Mapping[int, float]) -> None:
+    Trees that are `known` count again only where their lengths fit better. Once `stop` is set it ends with `Stopped`.
+    """
+
+    def __init__(self, tree: SearchTree, floor: float, known: Mapping[int, float], stop: Event) -> None:
         self._tree = tree
         self._floor = floor
         self._known = known
+        self._stop = stop
         self._seen: dict[int, float] = {}
-        self._parts: list[VisitedTrees] = []
+        self.visited: list[VisitedTrees] = []  # in order
 
-    def run(self) -> Peak:
+    def peak(self) -> Peak:
         """Go up. All branches are tried at the start, then those near the last moves, and all again at the top."""
         tree = self._tree
         value = tree.smooth(2, ROUGH)
@@ -63,22 +69,19 @@ class Climb:
             else:
                 value = tree.smooth(5, FINE)
                 branches, at_top = every, True
-        topology, lengths = tree.current()
         self._keep_peak(value)
-        return Peak(topology, lengths, value, int(tree.keys(NO_MOVES)[0]))
-
-    def visited(self) -> list[VisitedTrees]:
-        """All that were new, in order."""
-        return self._parts
+        return Peak(*tree.current(), value, tree.key)
 
     def _score(self, branches: IntArray, value: float) -> ScoredMoves:
+        if self._stop.is_set():
+            raise Stopped
         scored = self._tree.score(branches, least=min(value, self._floor) - HOPE, tolerance=ROUGH)
         keys = self._tree.keys(scored.moves)[1:].tolist()
         good = np.flatnonzero(scored.log_likelihoods > self._floor)
         values = scored.log_likelihoods.tolist()
         new = [place for place in good.tolist() if self._is_new(keys[place], values[place])]
         if new:
-            self._parts.append(
+            self.visited.append(
                 VisitedTrees(
                     self._tree.keys(scored.moves[new])[1:],
                     self._tree.parents(scored.moves[new])[1:],
@@ -93,7 +96,7 @@ class Climb:
         tree = self._tree
         if value > self._floor:
             sites = tree.sites[None].astype(np.float32)
-            self._parts.append(VisitedTrees(tree.keys(NO_MOVES), tree.parents(NO_MOVES), np.array([value]), sites))
+            self.visited.append(VisitedTrees(tree.keys(NO_MOVES), tree.parents(NO_MOVES), np.array([value]), sites))
 
     def _is_new(self, key: int, value: float) -> bool:
         """Whether the tree was never seen, or only with lengths that fitted it worse."""

@@ -17,6 +17,7 @@ from phloem.data.alignment import Alignment, is_missing
 from phloem.data.nucleotides import STATES, letter_for
 from phloem.errors import AlignmentError, FileProblem, PhloemError, ProgramProblem, listed
 from phloem.search.programs import IQTREE, InstalledProgram
+from phloem.search.records import Stopped
 from phloem.trees.reading import parse_newick
 from phloem.trees.sample import TreeSample
 
@@ -30,10 +31,6 @@ def _letter(code: int) -> str:
 
 
 LETTER_OF_CODE = np.array([ord(_letter(code)) for code in range(16)], np.uint8)  # (16,)
-
-
-class Stopped(Exception):
-    """The run was told to stop before it was done."""
 
 
 class FailedRun(ProgramProblem):

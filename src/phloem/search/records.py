@@ -9,6 +9,10 @@ from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
 
 
+class Stopped(Exception):
+    """The search was told to stop before it was done."""
+
+
 class SearchProgress(NamedTuple):
     """How far a search is, by its own estimate."""
 

@@ -5,78 +5,116 @@ its patterns' log-likelihoods and the replicate's counts, without fitting the tr
 the visited tree with the largest one.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from phloem.kernels.arrays import FloatArray, LongArray
+from phloem.kernels.arrays import BoolArray, FloatArray, LongArray, RealArray
 from phloem.random_streams import RandomStream
 
 # Trees that differ by less than this are as good, as in the ultrafast bootstrap (Hoang et al. 2018).
 TIE = 0.5
-REPLICATES_AT_A_TIME = 1000
-LARGEST_COUNTS = 2**28  # bytes of counts that are kept; beyond that they are drawn anew when they are needed
+REPLICATES_AT_A_TIME, TREES_AT_A_TIME = 1000, 1000
+# Bytes: of counts that are kept (beyond that they are drawn anew whenever they are needed), and of kept trees.
+LARGEST_COUNTS = 2**28
+LARGEST_KEPT = 2**28
 
 
 class Resampling:
     """Replicates of one alignment, and for each the best of the trees that it has been shown.
 
-    Only trees that are, or might be among the best of some replicate, are kept. Memory: replicates × patterns in parts
-    of bounded size, and kept trees × patterns.
+    Only trees that are or might be as good as the best of some replicate are kept. Memory is bounded: products are
+    made in parts, and if too many trees are kept those that are farthest behind go.
     """
 
-    def __init__(self, counts: FloatArray, replicates: int, *, stream: RandomStream) -> None:
+    def __init__(
+        self, counts: FloatArray, replicates: int, *, stream: RandomStream, largest_kept: int = LARGEST_KEPT
+    ) -> None:
         self._counts = counts
         self._replicates = replicates
         self._stream = stream
-        self._best = np.full(replicates, -np.inf)
-        self.choices = np.full(replicates, -1)  # which tree is the best one
-        self._reference: FloatArray | None = None
-        self._numbers: LongArray = np.empty(0, np.int64)
-        self._kept = np.empty((0, len(counts)), np.float32)
-        self._blocks: dict[int, FloatArray] = {}
+        self._largest_kept = largest_kept
+        self._best = np.full(replicates, -np.inf, np.float32)
+        self._reference: RealArray | None = None
+        self._kept: RealArray = np.empty((0, len(counts)), np.float32)
+        self._drawn: dict[int, RealArray] = {}
+        self.choices: LongArray = np.full(replicates, -1, np.int64)  # the best tree of each replicate
+        self.numbers: LongArray = np.empty(0, np.int64)  # of the trees that are kept
 
-    def add(self, numbers: LongArray, sites: FloatArray) -> None:
-        """Show trees, by number, with the log-likelihoods of their patterns (trees, patterns)."""
+    def add(self, numbers: LongArray, sites: RealArray) -> None:
+        """Show trees, by number, with the log-likelihoods of their patterns (trees, patterns or more).
+
+        A number that was shown before stands for the same topology with other branch lengths, which compete.
+        """
         if self._reference is None:
-            self._reference = sites[0].copy()
+            self._reference = sites[0, : len(self._counts)].copy()
         # Differences from one tree are small numbers, whose sums are exact enough in single precision.
-        differences = sites - self._reference
-        behind = np.full(len(numbers), np.inf)
-        for replicates, counts in self._parts():
-            values = differences @ counts
-            winners = values.argmax(axis=0)
-            highest = values[winners, np.arange(values.shape[1])]
-            better = highest > self._best[replicates]
-            self._best[replicates] = np.where(better, highest, self._best[replicates])
-            self.choices[replicates] = np.where(better, numbers[winners], self.choices[replicates])
-            behind = np.minimum(behind, (self._best[replicates] - values).min(axis=1))
-        near = behind <= TIE
-        self._numbers = np.concatenate([self._numbers, numbers[near]])
-        self._kept = np.concatenate([self._kept, differences[near]])
+        differences = sites[:, : len(self._counts)] - self._reference
+        for start in range(0, len(numbers), TREES_AT_A_TIME):
+            part = slice(start, start + TREES_AT_A_TIME)
+            self._show(numbers[part], differences[part])
 
     def choose(self) -> LongArray:
         """The tree of every replicate: one of those that are as good as its best, at random, (replicates,)."""
         chosen = np.empty(self._replicates, np.int64)
         for part, (replicates, counts) in enumerate(self._parts()):
-            values = self._kept @ counts
-            lots = self._stream.named("ties").at(part).generator().random(values.shape, np.float32)
-            lots[values < self._best[replicates] - TIE] = -1.0
-            chosen[replicates] = self._numbers[lots.argmax(axis=0)]
+            highest = np.full(counts.shape[1], -1.0, np.float32)
+            for block, start in enumerate(range(0, len(self._kept), TREES_AT_A_TIME)):
+                values = self._kept[start : start + TREES_AT_A_TIME] @ counts
+                lots = self._stream.named("ties").at(part, block).generator().random(values.shape, np.float32)
+                lots[values < self._best[replicates] - TIE] = -1.0
+                winners = lots.argmax(axis=0)
+                drawn = lots[winners, np.arange(lots.shape[1])]
+                better = drawn > highest
+                highest[better] = drawn[better]
+                chosen[replicates][better] = self.numbers[start + winners[better]]
         return chosen
 
-    def _parts(self):
+    def _show(self, numbers: LongArray, differences: RealArray) -> None:
+        behind = np.full(len(numbers), np.inf, np.float32)
+        for replicates, counts in self._parts():
+            values = differences @ counts
+            winners = values.argmax(axis=0)
+            highest = values[winners, np.arange(values.shape[1])]
+            better = highest > self._best[replicates]
+            self._best[replicates][better] = highest[better]
+            self.choices[replicates][better] = numbers[winners[better]]
+            behind = np.minimum(behind, (self._best[replicates] - values).min(axis=1))
+        near = behind <= TIE
+        self._keep(np.concatenate([self.numbers, numbers[near]]), np.concatenate([self._kept, differences[near]]))
+
+    def _keep(self, numbers: LongArray, kept: RealArray) -> None:
+        """Keep these trees, or if they are too many the better half of what there is room for."""
+        self.numbers, self._kept = numbers, kept
+        if kept.nbytes <= self._largest_kept:
+            return
+        behind = np.full(len(numbers), np.inf, np.float32)
+        for replicates, counts in self._parts():
+            for start in range(0, len(kept), TREES_AT_A_TIME):
+                part = slice(start, start + TREES_AT_A_TIME)
+                gaps = (self._best[replicates] - kept[part] @ counts).min(axis=1)
+                behind[part] = np.minimum(behind[part], gaps)
+        room = max(1, self._largest_kept // (2 * kept[0].nbytes))
+        staying: BoolArray = np.isin(numbers, self.choices) & (behind <= TIE)
+        order = np.lexsort((behind, ~staying))[:room]
+        self.numbers, self._kept = numbers[np.sort(order)], kept[np.sort(order)]
+
+    def _parts(self) -> Iterator[tuple[slice, RealArray]]:
+        """Replicates, some at a time, with the counts of their patterns (patterns, replicates)."""
         for part, start in enumerate(range(0, self._replicates, REPLICATES_AT_A_TIME)):
             count = min(REPLICATES_AT_A_TIME, self._replicates - start)
-            counts = self._blocks.get(part)
+            counts = self._drawn.get(part)
             if counts is None:
                 counts = self._draw(part, count)
                 if (part + 1) * counts.nbytes <= LARGEST_COUNTS:
-                    self._blocks[part] = counts
+                    self._drawn[part] = counts
             yield slice(start, start + count), counts
 
-    def _draw(self, part: int, count: int) -> FloatArray:
-        """Counts of the patterns in each replicate, (patterns, count)."""
-        sites = np.repeat(np.arange(len(self._counts)), self._counts.astype(np.int64))
+    def _draw(self, part: int, count: int) -> RealArray:
+        """How often each pattern is drawn in each of some replicates, (patterns, count)."""
+        patterns = len(self._counts)
+        sites = np.repeat(np.arange(patterns), self._counts.astype(np.int64))
         drawn = self._stream.named("sites").at(part).generator().integers(len(sites), size=(count, len(sites)))
-        flat = sites[drawn] + len(self._counts) * np.arange(count)[:, None]
-        table = np.bincount(flat.ravel(), minlength=count * len(self._counts)).reshape(count, -1)
+        flat = sites[drawn] + patterns * np.arange(count)[:, None]
+        table = np.bincount(flat.ravel(), minlength=count * patterns).reshape(count, patterns)
         return np.ascontiguousarray(table.T, np.float32)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from phloem.data.patterns import SitePatterns
-from phloem.kernels.arrays import FloatArray, IntArray, WordArray
+from phloem.kernels.arrays import FloatArray, IntArray, RealArray, WordArray
 from phloem.kernels.interchange_scores import score_interchanges
 from phloem.kernels.jukes_cantor import BLOCK
 from phloem.kernels.partials import TreeTables
@@ -46,7 +46,7 @@ class ScoredMoves(NamedTuple):
     moves: IntArray  # (moves,)
     log_likelihoods: FloatArray  # (moves,)
     lengths: FloatArray  # (moves, 5)  branch, sibling, kept and moved child, parent
-    sites: FloatArray  # (moves, width)  in single precision
+    sites: RealArray  # (moves, width)  in single precision
 
 
 class SearchTree:
@@ -86,8 +86,9 @@ class SearchTree:
     def inner_branches(self) -> IntArray:
         """Those across which there are interchanges: neither a leaf's nor taxon 0's."""
         top = self._tables.children[0, 0]
-        nodes = np.arange(self._surface.taxon_count, len(self._tables.parent), dtype=np.int32)
-        return nodes[nodes != top]
+        nodes: IntArray = np.arange(self._surface.taxon_count, len(self._tables.parent), dtype=np.int32)
+        inner: IntArray = nodes[nodes != top]
+        return inner
 
     def smooth(self, passes: int, tolerance: float) -> float:
         """Fit all branch lengths, and make the partials ready for `score`; the log-likelihood."""
@@ -104,6 +105,11 @@ class SearchTree:
         )
         score_interchanges(self._tables, surface.rates, surface.tables, self._terms, least, tolerance, *scored)
         return scored
+
+    @property
+    def key(self) -> int:
+        """The topology's key."""
+        return int(self.keys(NO_MOVES)[0])
 
     def keys(self, moves: IntArray) -> WordArray:
         """The topology's key, and those of the topologies that the moves lead to."""
@@ -137,8 +143,7 @@ class SearchTree:
 
     def restore(self, state: tuple[IntArray, IntArray, FloatArray]) -> None:
         """Come back to a tree of before."""
-        for array, saved in zip(self._tables[:3], state, strict=True):
-            array[:] = saved
+        self._tables.parent[:], self._tables.children[:], self._tables.lengths[:] = state
 
     def parents(self, moves: IntArray) -> IntArray:
         """Parents of the tree and of those that moves lead to, with taxon 0's neighbour as root, (1 + moves, nodes)."""

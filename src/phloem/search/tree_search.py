@@ -1,0 +1,122 @@
+"""The search: climbs from many starts, then from perturbed good trees, until nothing better turns up."""
+
+from collections.abc import Sequence
+from queue import SimpleQueue
+from threading import Event
+from typing import NamedTuple
+
+import numpy as np
+
+from phloem.data.patterns import SitePatterns
+from phloem.kernels.arrays import FloatArray
+from phloem.kernels.pair_distances import pair_distances
+from phloem.random_streams import RandomStream
+from phloem.search.climbing import ROUGH, Climb, Peak, VisitedTrees
+from phloem.search.records import Stopped
+from phloem.search.starts import neighbor_joining, parsimony_topologies
+from phloem.search.surface import SearchTree, Surface
+from phloem.search.visits import Visits
+from phloem.target.threads import share_tasks
+from phloem.trees.topology import TopologyBatch
+
+PARSIMONY_TREES = 99  # one more comes from neighbour joining
+FIRST_CLIMBS = 20  # from the best of them
+CLIMBS_AT_A_TIME = 10  # fixed, so that the number of threads changes nothing
+POOL = 5  # peaks that are perturbed
+STRENGTH = 0.5  # random interchanges of a perturbation, for each inner branch
+REACH = 50.0  # log-likelihood units below the best tree from which on a tree is of no use to any replicate
+SAME = 0.02  # peaks that differ by less are resolutions of one tree with branches of no length
+SATURATED = 3.0  # distances beyond this say nothing
+START_LENGTH = 0.05
+
+
+class Start(NamedTuple):
+    """A tree to climb from."""
+
+    topology: TopologyBatch  # one
+    lengths: FloatArray  # (2n-3,)
+
+
+class TreeSearch:
+    """Climbs on one surface, some at a time; what they see goes to the visits."""
+
+    def __init__(self, surface: Surface, visits: Visits, *, stream: RandomStream, threads: int, stop: Event) -> None:
+        self._visits = visits
+        self._stream = stream
+        self._threads = threads
+        self._stop = stop
+        self._rooms: SimpleQueue[SearchTree] = SimpleQueue()
+        for _ in range(threads):
+            self._rooms.put(SearchTree(surface))
+        self.pool: list[Peak] = []
+        self.climbs = 0
+        self.unsuccessful = 0  # climbs since the last that found a better tree
+
+    @property
+    def best(self) -> Peak:
+        return self.pool[0]
+
+    def climb_from(self, starts: Sequence[Start]) -> None:
+        """Climb from each start and put the peaks into the pool."""
+        floor = self.pool[0].log_likelihood - REACH if self.pool else -np.inf
+        ended: list[tuple[Peak, list[VisitedTrees]] | None] = [None] * len(starts)
+
+        def climb(first: int, last: int) -> None:
+            room = self._rooms.get()
+            try:
+                for place in range(first, last):
+                    room.place(*starts[place])
+                    run = Climb(room, floor, self._visits.known, self._stop)
+                    ended[place] = run.peak(), run.visited
+            finally:
+                self._rooms.put(room)
+
+        share_tasks(len(starts), self._threads, climb)
+        for peak, _ in filter(None, ended):
+            self._take(peak)
+        self._visits.add([part for _, parts in filter(None, ended) for part in parts])
+
+    def perturbed(self) -> list[Start]:
+        """Trees of the pool, each after random interchanges."""
+        room = self._rooms.get()
+        starts = []
+        for offset in range(CLIMBS_AT_A_TIME):
+            random = self._stream.named("perturbation").at(self.climbs + offset).generator()
+            peak = self.pool[random.integers(len(self.pool))]
+            room.place(peak.topology, peak.lengths)
+            branches = room.inner_branches
+            count = max(1, round(STRENGTH * len(branches)))
+            for branch, child in zip(random.choice(branches, count), random.integers(2, size=count), strict=True):
+                room.interchange(2 * int(branch) + int(child))
+            starts.append(Start(*room.current()))
+        self._rooms.put(room)
+        return starts
+
+    def _take(self, peak: Peak) -> None:
+        self.climbs += 1
+        better = not self.pool or peak.log_likelihood > self.best.log_likelihood + SAME
+        self.unsuccessful = 0 if better else self.unsuccessful + 1
+        same = [other for other in self.pool if abs(other.log_likelihood - peak.log_likelihood) < SAME]
+        if not same:
+            self.pool = sorted([*self.pool, peak], key=lambda other: -other.log_likelihood)[:POOL]
+
+
+def first_starts(surface: Surface, patterns: SitePatterns, *, stream: RandomStream, stop: Event) -> list[Start]:
+    """The best of many parsimony trees and one of neighbour joining, best first."""
+    room = SearchTree(surface)
+    distances = pair_distances(surface.rates, surface.tables, surface.tips, ROUGH)
+    joined, lengths = neighbor_joining(np.minimum(distances, SATURATED))
+    starts = [Start(joined, lengths[0])]
+    plain = np.full(joined.branch_count, START_LENGTH)
+    for number in range(PARSIMONY_TREES):
+        topology = parsimony_topologies(patterns, 1, stream=stream.named("parsimony").at(number))
+        starts.append(Start(topology, plain))
+    scored: dict[int, tuple[float, Start]] = {}
+    for start in starts:
+        if stop.is_set():
+            raise Stopped
+        room.place(*start)
+        value = room.smooth(2, ROUGH)
+        scored.setdefault(room.key, (value, Start(*room.current())))
+    ordered = sorted(scored.values(), key=lambda entry: -entry[0])
+    return [start for _, start in ordered[:FIRST_CLIMBS]]
