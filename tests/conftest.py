@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from finished_runs import finished_run as finished_run
 from finished_runs import finished_runs as finished_runs
+from finished_runs import other_way_round as other_way_round
 from finished_runs import unfinished_run as unfinished_run
 from phloem.search.programs import IQTREE, MRBAYES, Program
 from phloem.target.threads import available_threads

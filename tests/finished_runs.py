@@ -35,6 +35,18 @@ def finished_runs(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def other_way_round(finished_runs, tmp_path_factory) -> Path:
+    """The same runs, the second one first."""
+    path = tmp_path_factory.mktemp("swapped") / "run"
+    shutil.copytree(finished_runs, path)
+    (path / "summary.json").unlink()
+    (path / "run-1").rename(path / "first")
+    (path / "run-2").rename(path / "run-1")
+    (path / "first").rename(path / "run-2")
+    return path
+
+
+@pytest.fixture(scope="session")
 def unfinished_run(tmp_path_factory) -> Path:
     """A run that was stopped after 1,000 of 4,000 steps."""
 
