@@ -49,8 +49,11 @@ if TYPE_CHECKING:
     from phloem.pipeline.posterior import Posterior as Posterior
     from phloem.pipeline.posterior import load_posterior as load_posterior
     from phloem.pipeline.script import infer as infer
+    from phloem.pipeline.search_script import bootstrap as bootstrap
+    from phloem.pipeline.search_script import maximum_likelihood_tree as maximum_likelihood_tree
     from phloem.random_streams import RandomStream as RandomStream
-    from phloem.search.bootstrap import bootstrap as bootstrap
+    from phloem.search.bootstrap import bootstrap_files as bootstrap_files
+    from phloem.search.records import SearchResult as SearchResult
     from phloem.target.likelihood import TreeLikelihood as TreeLikelihood
     from phloem.target.optimization import optimize_branch_lengths as optimize_branch_lengths
     from phloem.target.posterior import TreePosterior as TreePosterior
@@ -144,8 +147,10 @@ _MODULES = {
     "phloem.pipeline.opening": ("open_posterior",),
     "phloem.pipeline.posterior": ("Posterior", "load_posterior"),
     "phloem.pipeline.script": ("infer",),
+    "phloem.pipeline.search_script": ("bootstrap", "maximum_likelihood_tree"),
     "phloem.random_streams": ("RandomStream",),
-    "phloem.search.bootstrap": ("bootstrap",),
+    "phloem.search.bootstrap": ("bootstrap_files",),
+    "phloem.search.records": ("SearchResult",),
     "phloem.target.likelihood": ("TreeLikelihood",),
     "phloem.target.optimization": ("optimize_branch_lengths",),
     "phloem.target.posterior": ("TreePosterior",),

@@ -13,7 +13,8 @@ from phloem.data.alignment import Alignment
 from phloem.data.reading import parse_alignment
 from phloem.errors import FileProblem, ProgramProblem
 from phloem.search.bootstrap import bootstrap
-from phloem.search.iqtree import FailedRun, Stopped, find_iqtree, ultrafast_bootstrap
+from phloem.search.iqtree import FailedRun, find_iqtree, ultrafast_bootstrap
+from phloem.search.records import Stopped
 
 ONE = BootstrapConfig(replicates=1)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from phloem.cli.options import ALIGNMENT_HELP
-from phloem.config import BootstrapConfig
+from phloem.config import BOOTSTRAP_METHODS, BootstrapConfig
 
 if TYPE_CHECKING:
     from phloem.pipeline.bootstrap import BootstrapProgress, BootstrapRun
@@ -21,6 +21,8 @@ phloem bootstrap primates --out trees
 
 phloem bootstrap dna.fasta --out trees --count 10000 --replicates 10 --model GTR+G4 --seed 7
 
+phloem bootstrap dna.fasta --out trees --method embedded --count 100 --keep 1000 --within 5
+
 phloem bootstrap dna.fasta --out trees --threads 4 --timeout 3600 --json
 """
 
@@ -31,24 +33,45 @@ def bootstrap(
         typer.Argument(metavar="ALIGNMENT", help=ALIGNMENT_HELP),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The directory for the tree files; made if it is new.")],
-    count: Annotated[int, typer.Option(help="Trees a replicate, at least 1000.")] = DEFAULT.count,
+    count: Annotated[int, typer.Option(help="Trees a replicate; IQ-TREE makes 1000 or more.")] = DEFAULT.count,
     replicates: Annotated[int, typer.Option(help="Independent searches, one file each.")] = DEFAULT.replicates,
     seed: Annotated[int, typer.Option(help="The same seed gives the same trees.")] = DEFAULT.seed,
     model: Annotated[
         str, typer.Option(help="Substitution model, as IQ-TREE names them: JC, HKY, GTR+G4, …")
     ] = DEFAULT.model,
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"Who makes them: {', '.join(BOOTSTRAP_METHODS)} (IQ-TREE where it is found, else embedded).",
+        ),
+    ] = DEFAULT.method,
+    keep: Annotated[
+        int, typer.Option(help="Best trees of each search that come after its bootstrap trees (embedded).")
+    ] = DEFAULT.keep,
+    within: Annotated[
+        float, typer.Option(help="How many log-likelihood units below the very best they may be.")
+    ] = DEFAULT.within,
     threads: Annotated[
-        int | None, typer.Option(help="Replicates at work at the same time.", show_default="all cores")
+        int | None, typer.Option(help="Cores for all replicates together.", show_default="all cores")
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds that one replicate may take.")] = DEFAULT.timeout,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a line.")] = False,
 ) -> None:
-    """Make ultrafast bootstrap trees with IQ-TREE, which must be installed.
+    """Make bootstrap trees: by IQ-TREE's ultrafast bootstrap, or by phloem's own search, which needs nothing installed.
 
     Replicates that the directory holds already are kept: a stopped run goes on, and more replicates can be added later.
     """
     config = BootstrapConfig(
-        count=count, replicates=replicates, seed=seed, model=model, threads=threads, timeout=timeout
+        count=count,
+        replicates=replicates,
+        seed=seed,
+        model=model,
+        method=method,
+        keep=keep,
+        within=within,
+        threads=threads,
+        timeout=timeout,
     )
     done = _run_with_bar(alignment, out, config)
     if as_json:

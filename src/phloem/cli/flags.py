@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from phloem.cli.options import CREDIBLE_HELP, parse_numbers
-from phloem.config import BRANCH_MODELS, EMPIRICAL, ESTIMATORS, MODEL_PARAMETERS, STOPS, InferConfig
+from phloem.config import BOOTSTRAP_METHODS, BRANCH_MODELS, EMPIRICAL, ESTIMATORS, MODEL_PARAMETERS, STOPS, InferConfig
 from phloem.config.infer import PRESET_FIELDS
 from phloem.config.keys import KINDS, members, values_of
 
@@ -84,8 +84,15 @@ FLAGS: Final = (
     Flag("--runs", "runs", "Independent trainings."),
     *MODEL_FLAGS,
     Flag("--credible", "support.credible", CREDIBLE_HELP),
-    Flag("--bootstrap-replicates", "support.replicates", "Independent searches by IQ-TREE."),
-    Flag("--bootstrap-trees", "support.count", "Bootstrap trees of each search, at least 1000."),
+    Flag(
+        "--bootstrap-method",
+        "support.method",
+        f"Who makes bootstrap trees: {', '.join(BOOTSTRAP_METHODS)}.",
+        "auto: IQ-TREE where it is found, else embedded",
+        "NAME",
+    ),
+    Flag("--bootstrap-replicates", "support.replicates", "Independent searches."),
+    Flag("--bootstrap-trees", "support.count", "Bootstrap trees of each search; IQ-TREE makes 1000 or more."),
     Flag("--bootstrap-model", "support.model", "Their model, in IQ-TREE's words.", "what goes with --model", "MODEL"),
     Flag("--steps", "training.steps", "Training steps; the preset's schedule stretches with them."),
     Flag("--particles", "training.particles", "Trees drawn in every step."),

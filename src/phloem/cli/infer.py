@@ -53,7 +53,7 @@ def infer(
         typer.Option(
             metavar="TREES",
             help=f"{TREES_HELP} One file is one replicate; may be repeated.",
-            show_default="bootstrap trees by IQ-TREE; all trees of up to 6 taxa",
+            show_default="bootstrap trees; all trees of up to 6 taxa",
         ),
     ] = None,
     resume: Annotated[

@@ -24,6 +24,7 @@ from phloem.cli import (
     reproduce,
     sample,
     sbn,
+    search,
     support,
 )
 from phloem.errors import PhloemError, StoppedByUser
@@ -47,6 +48,7 @@ app.command(epilog=sample.EXAMPLES)(sample.sample)
 app.command(epilog=gap.EXAMPLES)(gap.gap)
 app.command(epilog=likelihood.EXAMPLES)(likelihood.likelihood)
 app.command(epilog=bootstrap.EXAMPLES)(bootstrap.bootstrap)
+app.command(epilog=search.EXAMPLES)(search.search)
 app.command(epilog=support.EXAMPLES)(support.support)
 app.add_typer(sbn.app)
 app.add_typer(density.app)

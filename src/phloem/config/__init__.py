@@ -1,5 +1,6 @@
 """Every setting with its default. A setting that makes no sense cannot exist."""
 
+from phloem.config.bootstrap import BOOTSTRAP_METHODS as BOOTSTRAP_METHODS
 from phloem.config.bootstrap import LEAST_BOOTSTRAP_TREES as LEAST_BOOTSTRAP_TREES
 from phloem.config.bootstrap import MOST_REPLICATES as MOST_REPLICATES
 from phloem.config.bootstrap import PLAIN_MODEL as PLAIN_MODEL

@@ -50,7 +50,7 @@ def parse_estimated_model(option: str, text: str) -> EstimatedModel:
     if not known or not possible or len(set(kinds)) < len(kinds):
         raise ConfigError(
             f"{option} {quoted(text)}: give {', '.join(MODEL_PARAMETERS)}, alone or with +I and +G or "
-            f"+G{LEAST_CATEGORIES} to +G{MOST_CATEGORIES}, such as GTR+I+G4; "
-            "--method iqtree takes the other models that IQ-TREE knows."
+            f"+G{LEAST_CATEGORIES} to +G{MOST_CATEGORIES}, such as GTR+I+G4. "
+            "Other models that IQ-TREE knows are for its own bootstrap, the method iqtree."
         )
     return EstimatedModel(name, gamma, "I" in kinds)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from phloem.config.bootstrap import check_plain_model, check_replicates, check_tree_count
+from phloem.config.bootstrap import BOOTSTRAP_METHODS, check_bootstrap_model, check_replicates, check_tree_count
 from phloem.config.checks import check_choice, check_count, check_positive
 from phloem.config.model import ModelConfig
 from phloem.config.training import EvaluationConfig, TrainingConfig
@@ -22,11 +22,12 @@ class SupportConfig:
     """How the support is made.
 
     credible: each tree file counts with its most frequent topologies up to this share. Where there are no tree files,
-    IQ-TREE makes `replicates` of `count` bootstrap trees each, under a `model` in IQ-TREE's words; None stands for the
-    one that goes with the substitution model (`iqtree_model`).
+    there are `replicates` of `count` bootstrap trees each, made by the `method`, under a `model` in IQ-TREE's words;
+    None stands for the one that goes with the substitution model (`iqtree_model`).
     """
 
     credible: float = 0.95
+    method: str = "auto"
     replicates: int = 10
     count: int = 1000
     model: str | None = None
@@ -34,10 +35,11 @@ class SupportConfig:
     def __post_init__(self) -> None:
         if not 0 < self.credible <= 1:
             raise ConfigError(f"--credible {self.credible:g}: give a share above 0, up to 1.")
+        check_choice("--bootstrap-method", self.method, BOOTSTRAP_METHODS)
         check_replicates("--bootstrap-replicates", self.replicates)
-        check_tree_count("--bootstrap-trees", self.count)
+        check_tree_count("--bootstrap-trees", self.count, self.method, "--bootstrap-method")
         if self.model is not None:
-            check_plain_model("--bootstrap-model", self.model)
+            check_bootstrap_model("--bootstrap-model", self.model, self.method)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,12 @@ class SearchConfig:
         parse_estimated_model("--model", self.model)
         check_count("--seed", self.seed, least=0, most=2**63 - 1)
         check_count("--keep", self.keep, least=0, most=MOST_TREES)
-        if not self.within >= 0:
-            raise ConfigError(f"--within {self.within:g}: give a number of log-likelihood units, 0 or more.")
+        check_within("--within", self.within)
         if self.threads is not None:
             check_count("--threads", self.threads)
+
+
+def check_within(name: str, within: float) -> None:
+    """A number of log-likelihood units."""
+    if not within >= 0:
+        raise ConfigError(f"{name} {within:g}: give a number of log-likelihood units, 0 or more.")

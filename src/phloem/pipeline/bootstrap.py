@@ -8,8 +8,9 @@ from typing import Any
 
 from phloem.config import BootstrapConfig
 from phloem.data.reading import read_alignment
+from phloem.interrupts import stoppable
 from phloem.search.bootstrap import BootstrapProgress as BootstrapProgress
-from phloem.search.bootstrap import bootstrap
+from phloem.search.bootstrap import bootstrap_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class BootstrapRun:
     taxa: int
     count: int  # trees a replicate
     found: int  # replicates that were there already
+    method: str
     program: str
     seconds: float
 
@@ -39,13 +41,15 @@ def run_bootstrap(
     """Make the replicates that are missing in `directory`."""
     start = time.monotonic()
     alignment = read_alignment(source)
-    made = bootstrap(alignment, directory, config, progress=progress)
+    with stoppable():
+        made = bootstrap_files(alignment, directory, config, progress=progress)
     return BootstrapRun(
         directory=directory,
         files=made.files,
         taxa=len(alignment.taxa),
         count=config.count,
         found=made.found,
+        method=made.method,
         program=", ".join(made.programs),
         seconds=time.monotonic() - start,
     )

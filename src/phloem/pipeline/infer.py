@@ -72,6 +72,7 @@ class Plan(NamedTuple):
     source: str
     alignment: Alignment
     checkpoints: list[Checkpoint]  # of each run, the newest or the one before the first step
+    bootstrap: str  # what the trees for the support are from, if they were made for this
 
 
 def run_inference(request: Request, options: RunOptions, progress: Progress) -> Posterior:
@@ -120,7 +121,8 @@ def _plan(directory: RunDirectory, request: Request, options: RunOptions, progre
     trees = None
     if saved.first is None or request.trees:
         saved.check_trees(request.trees)
-        trees = SupportSource(source, alignment, config, request.trees)
+        trees = SupportSource(source, alignment, config, request.trees, directory.bootstrap, may_replace=request.force)
+    bootstrap = trees.bootstrap if trees else ""
     patterns = compress(alignment)
     progress(
         Overview(
@@ -136,36 +138,39 @@ def _plan(directory: RunDirectory, request: Request, options: RunOptions, progre
     if is_first_use:
         progress(Notice("the first use compiles phloem's kernels, which takes a minute, once", urgent=False))
     if not request.force:  # before the bootstrap, so that a run that is stopped in it knows its settings
-        _record(directory, request, config, source, alignment)
-    support = _collect(trees, directory, request, options, progress) if trees else saved.support
+        _record(directory, request, config, source, alignment, bootstrap)
+    support = _collect(trees, options, progress) if trees else saved.support
     saved.check_support(support)
     checkpoints = [
         found or _first_checkpoint(own_config, source, patterns, support)
         for own_config, found in zip_longest(run_configs(config), saved.checkpoints[: config.runs])
     ]
-    return Plan(config, source, alignment, checkpoints)
+    return Plan(config, source, alignment, checkpoints, bootstrap)
 
 
 def _begin(directory: RunDirectory, request: Request, plan: Plan) -> list[RunDirectory]:
     """Have a checkpoint in the directory of every run; a run that was there goes if it is to be replaced."""
     if request.force:
         directory.clear()
-        _record(directory, request, plan.config, plan.source, plan.alignment)
+        _record(directory, request, plan.config, plan.source, plan.alignment, plan.bootstrap)
     config = plan.config
     runs = [directory] if config.runs == 1 else [directory.child(number + 1) for number in range(config.runs)]
     for run, own_config, checkpoint in zip(runs, run_configs(config), plan.checkpoints, strict=True):
         if run is not directory:
             run.make()
-            _record(run, request, own_config, plan.source, plan.alignment)
+            _record(run, request, own_config, plan.source, plan.alignment, plan.bootstrap)
         if run.checkpoints.newest_step() is None:
             run.checkpoints.add(checkpoint)
     return runs
 
 
-def _record(run: RunDirectory, request: Request, config: InferConfig, source: str, alignment: Alignment) -> None:
+def _record(
+    run: RunDirectory, request: Request, config: InferConfig, source: str, alignment: Alignment, bootstrap: str
+) -> None:
     """Write down what the run is: where it comes from, then its settings."""
     trees = ["a tree sample" if isinstance(tree, TreeSample) else str(tree) for tree in request.trees]
-    inputs = {"alignment": {"source": source, "sha256": alignment_hash(alignment)}, "trees": trees}
+    named = {"source": source, "sha256": alignment_hash(alignment)}
+    inputs = {"alignment": named, "trees": trees, "bootstrap": bootstrap}
     write_provenance(run, inputs, seed=config.seed, command=request.command)
     run.write(CONFIG, to_toml(config))
 
@@ -185,17 +190,12 @@ def _alignment(request: Request, saved: SavedRuns) -> tuple[str, Alignment]:
     return source, alignment
 
 
-def _collect(
-    trees: SupportSource, directory: RunDirectory, request: Request, options: RunOptions, progress: Progress
-) -> SubsplitSupport:
-    phase: Phase = "bootstrap" if trees.is_bootstrap else "support"
+def _collect(trees: SupportSource, options: RunOptions, progress: Progress) -> SubsplitSupport:
+    phase: Phase = "bootstrap" if trees.bootstrap else "support"
+    if trees.bootstrap:
+        progress(Notice(trees.bootstrap, urgent=False))
     progress(News(1, phase, 0.0))
-    return trees.collect(
-        directory.bootstrap,
-        options.threads,
-        replace=request.force,
-        progress=lambda share: progress(News(1, phase, share)),
-    )
+    return trees.collect(options.threads, progress=lambda share: progress(News(1, phase, share)))
 
 
 def _first_checkpoint(config: InferConfig, source: str, patterns: SitePatterns, support: SubsplitSupport) -> Checkpoint:

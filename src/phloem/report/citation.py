@@ -33,7 +33,7 @@ def read_provenance(found: Mapping[str, Any]) -> Provenance:
     return Provenance(
         source=str(alignment.get("source", "")),
         sha256=str(alignment.get("sha256", "")),
-        trees=[str(tree) for tree in _list(found.get("trees"))],
+        trees=[str(tree) for tree in _list(found.get("trees")) or filter(None, [found.get("bootstrap")])],
         seed=str(found.get("seed", "")),
         versions=[(str(name), str(number)) for name, number in versions.items()],
         system=str(found.get("system", "")),

@@ -47,18 +47,19 @@ def find_iqtree() -> InstalledProgram:
         return found
     raise ProgramProblem(
         f"{IQTREE.title} is not installed: none of {', '.join(IQTREE.commands)} is on PATH. Install it (`apt install "
-        "iqtree`, `conda install -c bioconda iqtree` or www.iqtree.org), or use tree files of your own."
+        "iqtree`, `conda install -c bioconda iqtree` or www.iqtree.org), or do without it: the method embedded."
     )
 
 
-def check_alignment(alignment: Alignment) -> None:
-    """Raise for alignments that IQ-TREE's bootstrap refuses."""
-    if len(alignment.taxa) < 4:
-        raise AlignmentError(f"alignment: {len(alignment.taxa)} taxa. A bootstrap needs at least 4.")
+def check_data(alignment: Alignment) -> None:
+    """Raise for taxa that IQ-TREE refuses."""
     empty = np.flatnonzero(is_missing(alignment).all(axis=1))
     if len(empty):
         names = listed([alignment.taxa[taxon] for taxon in empty])
-        raise AlignmentError(f"alignment: taxa without any data: {names}. IQ-TREE refuses them: leave them out.")
+        raise AlignmentError(
+            f"alignment: taxa without any data: {names}. IQ-TREE refuses them: leave them out, or do without it: the "
+            "method embedded."
+        )
 
 
 def ultrafast_bootstrap(

@@ -26,13 +26,21 @@ class Program(NamedTuple):
     version_arguments: tuple[str, ...]
     purpose: str
 
+    @property
+    def is_installed(self) -> bool:
+        """Whether one of its commands is on PATH."""
+        return self._first() is not None
+
     def find(self) -> InstalledProgram | None:
         """The first of its commands that is on PATH."""
-        found = next(filter(None, map(shutil.which, self.commands)), None)
+        found = self._first()
         if found is None:
             return None
         path = str(Path(found).absolute())  # PATH may hold relative directories, and programs run elsewhere
         return InstalledProgram(self.title, path, _ask_version(path, self.version_arguments))
+
+    def _first(self) -> str | None:
+        return next(filter(None, map(shutil.which, self.commands)), None)
 
 
 IQTREE = Program("IQ-TREE", ("iqtree3", "iqtree2", "iqtree"), ("--version",), "bootstrap trees")

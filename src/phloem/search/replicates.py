@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from phloem.config import BootstrapConfig
+from phloem.config import BOOTSTRAP_METHODS, BootstrapConfig
 from phloem.data.alignment import Alignment
 from phloem.errors import FileProblem
 from phloem.files import atomic_write, cannot_read
@@ -18,6 +18,8 @@ from phloem.trees.writing import format_newick
 
 MANIFEST = "bootstrap.json"
 TREE_FILE = re.compile(r"replicate_\d+\.nwk\.gz")
+# What a manifest that was written when IQ-TREE was the only method stands for.
+BEFORE_METHODS: dict[str, Any] = {"method": "iqtree", "keep": 0, "within": None}
 WAY_OUT = "Name another --out, or delete the files in this one."
 
 
@@ -29,13 +31,19 @@ class ReplicateDirectory:
     """
 
     def __init__(self, directory: Path, alignment: Alignment, config: BootstrapConfig) -> None:
-        """Look at the directory, which need not exist, and change nothing; an error if it has other replicates."""
+        """Look at the directory, which need not exist, and change nothing; an error if it has other replicates.
+
+        The method must be settled.
+        """
         self.directory = directory
         self._settings = {
             "alignment": alignment_hash(alignment),
+            "method": config.method,
             "model": config.model,
             "count": config.count,
             "seed": config.seed,
+            "keep": config.keep,
+            "within": config.within if config.keep else None,
         }
         self._files = self._read_manifest()
         self._lock = Lock()
@@ -115,7 +123,7 @@ class ReplicateDirectory:
             raise cannot_read(path, problem) from None
         try:
             found: dict[str, Any] = json.loads(content)
-            settings = {key: found[key] for key in self._settings}
+            settings = {key: (BEFORE_METHODS | found)[key] for key in self._settings}
             files = {
                 str(name): {"sha256": str(entry["sha256"]), "program": str(entry["program"])}
                 for name, entry in found["files"].items()
@@ -140,6 +148,15 @@ class ReplicateDirectory:
             "of another alignment" if key == "alignment" else f"with {key} {settings[key]}, not {self._settings[key]}"
             for key in differing
         )
+
+
+def method_in(directory: Path) -> str | None:
+    """The method of the replicates that are there; None if there are none, or not of a method that we know."""
+    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+        found = BEFORE_METHODS | json.loads((directory / MANIFEST).read_bytes())
+        if any((directory / name).exists() for name in found["files"]) and found["method"] in BOOTSTRAP_METHODS[1:]:
+            return str(found["method"])
+    return None
 
 
 def remove_replicates(directory: Path) -> None:

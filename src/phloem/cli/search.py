@@ -1,0 +1,95 @@
+"""`phloem search`: alignment → the maximum-likelihood tree with bootstrap supports."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from phloem.cli.options import ALIGNMENT_HELP
+from phloem.config.search import SearchConfig
+
+if TYPE_CHECKING:
+    from phloem.pipeline.search import SearchProgress, SearchRun
+
+DEFAULT = SearchConfig()
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+phloem search primates --out best.nwk
+
+phloem search dna.fasta --out best.nex --model GTR+I+G4 --seed 7
+
+phloem search dna.fasta --out best.nwk --bootstrap-trees bootstrap.nwk --best-trees good.nwk --keep 100 --within 5
+"""
+
+
+def search(
+    alignment: Annotated[str, typer.Argument(metavar="ALIGNMENT", help=ALIGNMENT_HELP)],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="The tree: NEXUS for .nex, else Newick with supports as labels."
+        ),
+    ],
+    model: Annotated[
+        str, typer.Option(help="Substitution model: JC, HKY, GTR+I+G4, … Its parameters are estimated.")
+    ] = DEFAULT.model,
+    count: Annotated[int, typer.Option(help="Bootstrap trees for the supports.")] = DEFAULT.count,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = DEFAULT.seed,
+    bootstrap_trees: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the bootstrap trees too.", show_default="none")
+    ] = None,
+    best_trees: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the best trees of the search too, best first.", show_default="none"),
+    ] = None,
+    keep: Annotated[int, typer.Option(help="How many of the best trees.")] = DEFAULT.keep,
+    within: Annotated[
+        float, typer.Option(help="How many log-likelihood units below the very best they may be.")
+    ] = DEFAULT.within,
+    threads: Annotated[int | None, typer.Option(help="Cores to use.", show_default="all cores")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Find the maximum-likelihood tree, with branch lengths and bootstrap supports in percent.
+
+    The search is phloem's own. Bootstrap trees come from resampling the sites of all good trees that it visits.
+    """
+    config = SearchConfig(count=count, model=model, seed=seed, keep=keep, within=within, threads=threads)
+    # Imported here so that `phloem --help` need not wait for numba and torch.
+    from phloem.display.bar import progress_bar
+    from phloem.pipeline.search import SearchFiles, run_search
+
+    with progress_bar("search", quiet=quiet) as show:
+
+        def tell(news: "SearchProgress") -> None:
+            show(news.fraction, f"log-likelihood {news.log_likelihood:,.2f}")
+
+        done = run_search(alignment, SearchFiles(out, bootstrap_trees, best_trees), config, progress=tell)
+    if as_json:
+        print(json.dumps(done.as_json()))
+    else:
+        print_search(done)
+
+
+def print_search(done: "SearchRun") -> None:
+    """The result for people."""
+    found, files = done.found, done.files
+    stable = "stable" if found.is_stable else "not stable"
+    print(f"log-likelihood   {found.log_likelihood:.3f}")
+    print(f"model            {found.model.in_words()}")
+    print(f"search           {found.climbs:,} climbs")
+    print(
+        f"supports         of {len(found.bootstrap):,} bootstrap trees, {stable} (correlation {found.correlation:.3f})"
+    )
+    print(f"tree             {files.tree}")
+    if files.bootstrap_trees:
+        print(f"bootstrap trees  {files.bootstrap_trees}")
+    if files.best_trees:
+        print(f"best trees       {files.best_trees} ({len(found.best):,} within {done.config.within:g})")
+    if not found.is_stable:
+        print(
+            "The supports still changed when the search ended: compare those of another --seed before you trust them."
+        )
