@@ -22,7 +22,7 @@ SETTINGS = {
 def finished_run(tmp_path_factory) -> Path:
     """A run on the primates."""
     out = tmp_path_factory.mktemp("finished") / "run"
-    phloem.infer("primates", runs=1, out=out, progress=False, **SETTINGS)
+    phloem.infer("primates", "primates", runs=1, out=out, progress=False, **SETTINGS)
     return out
 
 
@@ -30,7 +30,7 @@ def finished_run(tmp_path_factory) -> Path:
 def finished_runs(tmp_path_factory) -> Path:
     """Two runs on the primates."""
     out = tmp_path_factory.mktemp("several") / "run"
-    phloem.infer("primates", runs=2, out=out, progress=False, **SETTINGS)
+    phloem.infer("primates", "primates", runs=2, out=out, progress=False, **SETTINGS)
     return out
 
 
@@ -44,5 +44,5 @@ def unfinished_run(tmp_path_factory) -> Path:
 
     out = tmp_path_factory.mktemp("unfinished") / "run"
     with pytest.raises(Interrupted):
-        phloem.infer("primates", runs=1, out=out, progress=stop, **SETTINGS)
+        phloem.infer("primates", "primates", runs=1, out=out, progress=stop, **SETTINGS)
     return out

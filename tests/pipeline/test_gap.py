@@ -23,7 +23,7 @@ def runs(tmp_path_factory):
     """A short run for each kind of table, and one of learnable features."""
     folder = tmp_path_factory.mktemp("gap")
     for branches in ("split", "psp", "edge"):
-        phloem.infer("primates", out=folder / branches, runs=1, progress=False, branches=branches, **QUICK)
+        phloem.infer("primates", "primates", out=folder / branches, runs=1, progress=False, branches=branches, **QUICK)
     return folder
 
 
@@ -94,7 +94,7 @@ def test_the_files_have_what_the_record_has(runs, reference, tmp_path):
 
 
 def test_of_several_runs_the_best_is_looked_at(reference, tmp_path):
-    phloem.infer("primates", out=tmp_path / "run", runs=2, progress=False, branches="split", **QUICK)
+    phloem.infer("primates", "primates", out=tmp_path / "run", runs=2, progress=False, branches="split", **QUICK)
     table = measure_gaps(tmp_path / "run", [reference], credible=0.5, samples=20)
     best = max(table.posterior.runs, key=lambda run: run.log_marginal_likelihood.mean)
     assert table.as_json()["run"] == str(best.directory)

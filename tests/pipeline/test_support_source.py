@@ -44,7 +44,7 @@ def test_the_bootstrap_is_a_phase_of_its_own_whose_share_rises_to_1(seven, tmp_p
 
 
 def test_a_run_is_not_replaced_where_the_trees_cannot_be_made(seven, tmp_path, monkeypatch):
-    found = phloem.infer("primates", runs=1, out=tmp_path / "run", progress=False, **TINY)
+    found = phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=False, **TINY)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ProgramProblem, match="IQ-TREE"):
         phloem.infer(seven, runs=1, out=tmp_path / "run", force=True, progress=False, **TINY)
