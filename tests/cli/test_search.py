@@ -151,7 +151,6 @@ def write(states) -> None:
     Path("made-up.fasta").write_text("".join(f">t{number}\n{row}\n" for number, row in enumerate(rows)))
 
 
-@pytest.mark.slow
 def test_two_hundred_taxa_with_a_hundred_sites(capsys):
     random = np.random.default_rng(1)
     rows = [random.integers(0, 4, 100)]
