@@ -312,9 +312,9 @@ def test_another_alignment_or_support_is_refused(finished, monkeypatch, capsys):
     assert "out: is a run on another alignment than changed.fasta, or changed.fasta has changed" in complaint(capsys)
     tree = json.loads((finished / "summary.json").read_text())["best_topologies"][0]["newick"]
     Path("tree.nwk").write_text(tree)
-    assert run([*PRIMATES, "--out", "out", "--resume", "--trees", "tree.nwk", "--plain"]) == 2
+    assert run(["infer", "primates", "--out", "out", "--resume", "--trees", "tree.nwk", "--plain"]) == 2
     assert "out: is a run with another support than these trees give" in capsys.readouterr().err
-    assert run([*PRIMATES, "--out", "out", "--resume", "--trees", "primates"]) == 0
+    assert run([*PRIMATES, "--out", "out", "--resume"]) == 0
 
 
 def damage(path: Path) -> None:
@@ -423,12 +423,21 @@ def test_a_name_that_is_no_text_is_shown_as_what_it_is(capsys):
     assert "dna-\\udcff.fasta: 5 taxa" in capsys.readouterr().err
 
 
-def test_a_file_named_like_the_example_does_not_get_its_trees(tmp_path, monkeypatch):
-    fake = FakeIqtree(tmp_path, monkeypatch)
-    fake(SEVEN_TREES)
-    Path("primates").write_text(SEVEN)
-    assert run([*PRIMATES, "--out", "out", *TINY]) == 0
-    assert len(fake.calls) == 10
+def test_an_alignment_of_seven_taxa_needs_nothing_that_is_not_python(monkeypatch, capsys):
+    monkeypatch.setenv("PATH", "")
+    Path("dna.fasta").write_text(SEVEN)
+    few = ["--bootstrap-trees", "30", "--bootstrap-replicates", "2"]
+    assert run(["infer", "dna.fasta", "--out", "out", *few, *TINY, "--plain"]) == 0
+    made_by = "phloem: bootstrap by the embedded search, 2 replicates of 30 trees under JC"
+    assert [line for line in capsys.readouterr().err.splitlines() if "bootstrap" in line] == [made_by, "bootstrap …"]
+    before = [path.read_bytes() for path in sorted(Path("out/bootstrap").iterdir())]
+    assert len(before) == 3
+    assert run(["infer", "dna.fasta", "--out", "again", *few, *TINY, "--threads", "1", "--quiet"]) == 0
+    assert [path.read_bytes() for path in sorted(Path("again/bootstrap").iterdir())] == before
+    Path("out/bootstrap/replicate_01.nwk.gz").unlink()
+    shutil.rmtree("out/checkpoints")
+    assert run(["infer", "dna.fasta", "--out", "out", *few, *TINY, "--force", "--quiet"]) == 0
+    assert [path.read_bytes() for path in sorted(Path("out/bootstrap").iterdir())] == before
 
 
 @pytest.mark.parametrize("taxa", [4, 5, 6])
