@@ -1,5 +1,5 @@
 # make demo   the posterior of the bundled example, 12 primates
-# make test   all tests
+# make test   all tests, in as many processes as there are cores; WORKERS=n says how many
 # make check  format, lint, types
 # make format mend format and lint
 # make bench  how fast it is, on this machine
@@ -8,6 +8,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+WORKERS ?= auto
 CODE := src tests benchmarks examples
 KERNELS := $(wildcard src/phloem/kernels/*.py)
 
@@ -17,7 +18,7 @@ demo: $(VENV)/.installed $(VENV)/.kernels
 	$(BIN)/phloem infer primates --preset quick --out build/demo-run --force
 
 test: $(VENV)/.developing $(VENV)/.kernels
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 check: $(VENV)/.developing
 	$(BIN)/python -m ruff format --check $(CODE)

@@ -11,8 +11,10 @@ from hypothesis import HealthCheck, settings
 
 from finished_runs import finished_run as finished_run
 from finished_runs import finished_runs as finished_runs
+from finished_runs import other_way_round as other_way_round
 from finished_runs import unfinished_run as unfinished_run
 from phloem.search.programs import IQTREE, MRBAYES, Program
+from phloem.target.threads import available_threads
 
 # Kernels compile inside the first example, so no example has a deadline; CI draws the same examples each time.
 settings.register_profile("phloem", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -21,6 +23,15 @@ settings.load_profile("ci" if os.environ.get("CI") else "phloem")
 
 # Products here are small: more threads gain nothing, and wait for each other where the cores are busy.
 torch.set_num_threads(1)
+
+# A worker takes a gigabyte, and makes what the tests of a file share if any of these comes to it.
+MOST_WORKERS = 4
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """How many workers `--numprocesses auto` means: as many as there are cores that we may use, within limits."""
+    return min(available_threads(), MOST_WORKERS)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from phloem.cli import main
 from phloem.inference.checkpoints import checkpoint_folder
 from phloem.pipeline.owned_directory import claimed
 from phloem.pipeline.run_directory import RunDirectory
@@ -64,10 +65,9 @@ def start():
         yield begin
 
 
-def finish(*arguments: str) -> subprocess.CompletedProcess:
-    done = subprocess.run(command(*arguments), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done
+def finish(*arguments: str) -> None:
+    """A run that nobody disturbs, in this process, which has all that a new one would have to load."""
+    assert main.run(["infer", *arguments]) == 0
 
 
 def history_without_seconds(run: Path) -> list[list[str]]:
@@ -107,13 +107,13 @@ def undisturbed(tmp_path_factory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_run_that_is_killed_ten_times_finds_the_same(start, undisturbed, tmp_path):
+def test_a_run_that_is_killed_five_times_finds_the_same(start, undisturbed, tmp_path):
     out = tmp_path / "run"
     moments = random.Random(1)
     seen = []
-    for kill in range(10):
+    for kill in range(5):
         process = start(*PRIMATES, "--out", str(out), *SLOW_STEPS, *OFTEN, "--quiet", "--resume")
-        wait_until(lambda kill=kill: steps_in(out) >= 36 * kill, process)
+        wait_until(lambda kill=kill: steps_in(out) >= 70 * kill, process)
         time.sleep(moments.uniform(0, 0.4))
         process.kill()
         process.communicate()
@@ -123,14 +123,14 @@ def test_a_run_that_is_killed_ten_times_finds_the_same(start, undisturbed, tmp_p
     finish(*PRIMATES, "--out", str(out), *SLOW_STEPS, *OFTEN, "--quiet", "--resume")
     assert_same_results(undisturbed, out)
     # One that is killed at once has not come to write its own down.
-    assert 10 <= len(json.loads((out / "provenance.json").read_text())["sessions"]) <= 11
+    assert 5 <= len(json.loads((out / "provenance.json").read_text())["sessions"]) <= 6
     assert len(list((out / "checkpoints").iterdir())) == 2
     assert not list(out.rglob("*.unfinished"))
 
 
 @pytest.mark.parametrize("request_to_stop", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_request_to_stop_ends_a_run_within_two_seconds_with_a_checkpoint(
-    start, request_to_stop, undisturbed, tmp_path
+    start, request_to_stop, undisturbed, tmp_path, capsys
 ):
     out = tmp_path / "run"
     process = start(*PRIMATES, "--out", str(out), *SLOW_STEPS, "--plain")
@@ -146,7 +146,9 @@ def test_a_request_to_stop_ends_a_run_within_two_seconds_with_a_checkpoint(
     )
     assert "Traceback" not in err
     if request_to_stop == signal.SIGINT:  # once is enough
-        assert f"going on from step {steps_in(out)} of 400" in finish("--out", str(out), "--resume").stderr
+        going_on = f"going on from step {steps_in(out)} of 400"
+        finish("--out", str(out), "--resume")
+        assert going_on in capsys.readouterr().err
         assert_same_results(undisturbed, out)
 
 
@@ -203,14 +205,14 @@ def test_runs_whose_parent_is_killed_save_themselves_and_end(start, tmp_path):
             pass
 
 
-def test_two_runs_cannot_share_a_directory(start, tmp_path):
+def test_two_runs_cannot_share_a_directory(start, tmp_path, capsys):
     out = tmp_path / "run"
-    first = start(*PRIMATES, "--out", str(out), "--runs", "1")
+    first = start(*PRIMATES, "--out", str(out), "--runs", "1", "--branches", "gcn")
     wait_until(lambda: steps_in(out) >= 0, first)
     for option in ("--resume", "--force"):
-        second = subprocess.run(command(*PRIMATES, "--out", str(out), option), capture_output=True, text=True)
-        assert second.returncode == 2
-        assert second.stderr == (f"phloem: {out}: another run is at work in it. Wait for it, or name another --out.\n")
+        assert main.run(["infer", *PRIMATES, "--out", str(out), option]) == 2
+        line = f"phloem: {out}: another run is at work in it. Wait for it, or name another --out.\n"
+        assert capsys.readouterr() == ("", line)
     first.kill()
     first.communicate()
     assert steps_in(out) >= 0
@@ -262,7 +264,7 @@ def test_a_full_disk_is_told_of_and_training_goes_on_until_there_is_space_again(
     assert_same_results(undisturbed, out)
 
 
-def test_a_run_that_is_stopped_on_a_full_disk_goes_on_from_its_last_checkpoint(start, small_disk, undisturbed):
+def test_a_run_that_is_stopped_on_a_full_disk_goes_on_from_its_last_checkpoint(start, small_disk, undisturbed, capsys):
     out = small_disk / "run"
     process = start(*PRIMATES, "--out", str(out), *SLOW_STEPS, *OFTEN, "--plain")
     filler = fill_while_training(process, small_disk)
@@ -271,10 +273,10 @@ def test_a_run_that_is_stopped_on_a_full_disk_goes_on_from_its_last_checkpoint(s
     assert process.returncode == 130
     assert f"saved at step {steps_in(out)}." in err.splitlines()[-1]
     filler = fill(small_disk)  # what the run had begun to write has left some space
-    refused = subprocess.run(command("--out", str(out), "--resume", "--quiet"), capture_output=True, text=True)
-    assert refused.returncode == 2
-    assert refused.stderr.count("\n") == 1
-    assert "No space left on device" in refused.stderr
+    assert main.run(["infer", "--out", str(out), "--resume", "--quiet"]) == 2
+    refused = capsys.readouterr().err
+    assert refused.count("\n") == 1
+    assert "No space left on device" in refused
     filler.unlink()
     finish("--out", str(out), "--resume")
     assert_same_results(undisturbed, out)
@@ -291,9 +293,8 @@ def test_a_directory_that_vanishes_ends_the_run_with_a_line(start, tmp_path):
     assert not out.exists()
 
 
-def test_a_read_only_directory_is_a_line(small_disk):
+def test_a_read_only_directory_is_a_line(small_disk, capsys):
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     for out in (small_disk, small_disk / "run"):
-        done = subprocess.run(command(*PRIMATES, "--out", str(out)), capture_output=True, text=True)
-        assert done.returncode == 2
-        assert done.stderr == f"phloem: {out}: cannot be written (Read-only file system).\n"
+        assert main.run(["infer", *PRIMATES, "--out", str(out)]) == 2
+        assert capsys.readouterr().err == f"phloem: {out}: cannot be written (Read-only file system).\n"

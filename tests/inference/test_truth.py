@@ -1,6 +1,7 @@
 """Trained posteriors against the truth: exact ones of a few taxa, and MrBayes."""
 
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,12 @@ def clade_errors(exact: SplitFrequencies, model: JointModel, target: TreePosteri
     return table[:, 1] - table[:, 0]
 
 
+@cache
+def exact_of_all_topologies(taxa: int) -> tuple[np.ndarray, float, float]:
+    """It takes longer than a training, so that tests of as many taxa share it."""
+    return exact_posterior(all_topologies(taxa), compress(evolved(taxa, 50, seed=3)), samples=30_000, seed=1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("taxa", "branches", "estimator"), [(5, "edge", "vimco"), (5, "psp", "rws"), (6, "edge", "vimco")]
@@ -77,7 +84,7 @@ def clade_errors(exact: SplitFrequencies, model: JointModel, target: TreePosteri
 def test_the_importance_corrected_posterior_is_the_exact_one(taxa, branches, estimator):
     everything = all_topologies(taxa)
     patterns = compress(evolved(taxa, 50, seed=3))
-    exact, log_marginal_likelihood, error = exact_posterior(everything, patterns, samples=30_000, seed=1)
+    exact, log_marginal_likelihood, error = exact_of_all_topologies(taxa)
     assert 0.1 < exact.max() < 0.9  # a posterior that is not one tree
     target = TreePosterior(TreeLikelihood(patterns))
     model = trained(target, everything, branches, steps=4000, estimator=estimator)
@@ -123,10 +130,10 @@ def run_mrbayes(program: str, folder: Path, generations: int) -> TreeSample:
 
 @pytest.mark.slow
 def test_clade_probabilities_of_the_primates_are_those_of_mrbayes(mrbayes, tmp_path):
-    reference = split_frequencies(run_mrbayes(mrbayes, tmp_path, generations=600_000))
+    reference = split_frequencies(run_mrbayes(mrbayes, tmp_path, generations=300_000))
     alignment = read_alignment("primates")
     trees = read_trees(find_trees("primates"), taxa=alignment.taxa)
-    config = InferConfig(training=preset("quick"))
+    config = InferConfig(training=preset("quick", steps=5000))
     target = TreePosterior(TreeLikelihood(compress(alignment)))
     model = build_model(collect_support([trees], credible=config.support.credible), config)
     training = Training(model, target, config.training, seed=1)

@@ -1,9 +1,7 @@
 """Evaluation of a run: bounds, diagnostics, and distances to a reference."""
 
 import json
-import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -60,18 +58,6 @@ def test_bounds_are_of_the_repeats_whose_draws_were_kept(kept, rows, finished_ru
     expected = whole.draws.log_weights[: rows[0] * rows[1]].reshape(rows)
     found = evaluate_run(finished_run, bounds=(1, 7)).bounds
     assert found == {1: multi_sample_bound(expected, 1), 7: multi_sample_bound(expected, 7)}
-
-
-@pytest.fixture(scope="module")
-def other_way_round(finished_runs, tmp_path_factory) -> Path:
-    """The same runs, the second one first."""
-    path = tmp_path_factory.mktemp("swapped") / "run"
-    shutil.copytree(finished_runs, path)
-    (path / "summary.json").unlink()
-    (path / "run-1").rename(path / "first")
-    (path / "run-2").rename(path / "run-1")
-    (path / "first").rename(path / "run-2")
-    return path
 
 
 def test_several_runs_are_one_posterior_and_the_bounds_are_the_best_runs(finished_runs, other_way_round):

@@ -74,11 +74,11 @@ def exact_posterior(
 ) -> tuple[np.ndarray, float, float]:
     """Probabilities of all topologies, the log marginal likelihood, and its standard error.
 
-    A first look at all of them takes a tenth of the samples; those of some weight then get their own.
+    A first look at all of them takes a few of the samples; those of some weight then get their own.
     """
     torch.manual_seed(seed)
     rows = [row.tolist() for row in topologies.parent]
-    logs, errors = np.array([log_marginal(row, patterns, samples // 10) for row in rows]).T
+    logs, errors = np.array([log_marginal(row, patterns, samples // 30) for row in rows]).T
     for place in np.nonzero(logs > logs.max() + math.log(0.002))[0]:
         logs[place], errors[place] = log_marginal(rows[place], patterns, samples)
     total = np.logaddexp.reduce(logs)

@@ -314,9 +314,15 @@ def dendropy_splits(tree: dendropy.Tree, first: str) -> set[frozenset[str]]:
 
 
 @pytest.mark.parametrize("name", [f"mrbayes/DS{number}/rep_{number}.trprobs.gz" for number in (1, 2, 3, 4)])
-def test_dendropy_reads_the_same_posteriors(real_data, name):
-    sample = read_trees(real_data / name)
-    text = gzip.decompress((real_data / name).read_bytes()).decode()
+def test_dendropy_reads_the_same_posteriors(real_data, name, tmp_path):
+    lines = gzip.decompress((real_data / name).read_bytes()).decode().splitlines()
+    places = [place for place, line in enumerate(lines) if line.strip().startswith("tree ")]
+    assert len(read_trees(real_data / name)) == len(places)
+    left_out = set(places) - set(places[:: len(places) // 500 + 1])  # dendropy takes its time
+    text = "\n".join(line for place, line in enumerate(lines) if place not in left_out)
+    (tmp_path / "some.trprobs").write_text(text)
+    sample = read_trees(tmp_path / "some.trprobs")
+    assert len(sample) >= 20
     trees = dendropy.TreeList.get(data=text, schema="nexus", preserve_underscores=True, store_tree_weights=True)
     assert len(trees) == len(sample)
     assert tuple(taxon.label for taxon in trees.taxon_namespace) == sample.taxa

@@ -25,7 +25,7 @@ def parsimony_scores(neighbors: IntArray, states: ByteArray, weights: LongArray)
 
     states (taxa, patterns) and weights (patterns,). O(taxa · patterns) a tree.
     """
-    rows, short_weights = _padded(states, weights, neighbors.shape[1])
+    rows, short_weights = padded(states, weights, neighbors.shape[1])
     scores = np.empty(len(neighbors), np.int64)
     for tree in range(len(neighbors)):
         scores[tree] = _score(neighbors[tree], len(states), rows, short_weights)
@@ -41,7 +41,7 @@ def stepwise_addition(states: ByteArray, weights: LongArray, orders: IntArray, p
     """
     batch, leaf_count = orders.shape
     nodes = 2 * leaf_count - 2
-    below, short_weights = _padded(states, weights, nodes)
+    below, short_weights = padded(states, weights, nodes)
     above, edge = np.empty_like(below), np.empty_like(below)
     parents = np.empty((batch, nodes), np.int32)
     children = np.empty((nodes, 2), np.int32)
@@ -65,7 +65,7 @@ def stepwise_addition(states: ByteArray, weights: LongArray, orders: IntArray, p
 
 
 @kernel
-def _padded(states, weights, nodes):
+def padded(states, weights, nodes):
     """The taxa's rows, with room for `nodes` of them, and weights, in whole vectors: what is added costs nothing."""
     leaf_count, patterns = states.shape
     width = (patterns + LANES - 1) // LANES * LANES
@@ -77,7 +77,7 @@ def _padded(states, weights, nodes):
 
 
 @kernel
-def _join(row, one, other, width):
+def join(row, one, other, width):
     """The join of two rows of sets; whether that is not what the row was before."""
     wide_vectors()
     changed = NONE
@@ -90,14 +90,14 @@ def _join(row, one, other, width):
 
 
 @kernel
-def _cost(one, other, weights, width):
+def cost(one, other, weights, width):
     """The weight of the patterns in which two rows have no state in common."""
     wide_vectors()
-    cost = np.int32(0)
+    total = np.int32(0)
     for i in range(width):
         apart = np.uint8(one[i] & other[i]) == 0
-        cost = np.int32(cost + (weights[i] if apart else np.int32(0)))
-    return cost
+        total = np.int32(total + (weights[i] if apart else np.int32(0)))
+    return total
 
 
 @kernel
@@ -107,16 +107,16 @@ def _score(neighbors, leaf_count, rows, weights):
     score = 0
     for node in range(leaf_count, nodes):
         left, right = at(rows, neighbors[node, 1] * width), at(rows, neighbors[node, 2] * width)
-        score += _cost(left, right, at(weights, 0), width)
-        _join(at(rows, node * width), left, right, width)
-    return score + _cost(at(rows, (nodes - 1) * width), at(rows, 0), at(weights, 0), width)
+        score += cost(left, right, at(weights, 0), width)
+        join(at(rows, node * width), left, right, width)
+    return score + cost(at(rows, (nodes - 1) * width), at(rows, 0), at(weights, 0), width)
 
 
 @kernel
 def _look_away(branch, above, sibling, rows_below, rows_above, rows_edge):
     """A branch's `above`, the join of what its parent sees above and of its sibling; whether it changed."""
     width = rows_below.shape[1]
-    changed = _join(at(rows_above, branch * width), above, sibling, width)
+    changed = join(at(rows_above, branch * width), above, sibling, width)
     if changed:
         _look_along(branch, rows_below, rows_above, rows_edge)
     return changed
@@ -127,7 +127,7 @@ def _look_along(branch, below, above, edge):
     """A branch's `edge`."""
     width = below.shape[1]
     place = branch * width
-    _join(at(edge, place), at(below, place), at(above, place), width)
+    join(at(edge, place), at(below, place), at(above, place), width)
 
 
 @kernel
@@ -141,10 +141,10 @@ def _start(order, parent, children, below, above, edge):
     parent[third] = center
     children[center, 0] = second
     children[center, 1] = third
-    _join(at(below, center * width), at(below, second * width), at(below, third * width), width)
+    join(at(below, center * width), at(below, second * width), at(below, third * width), width)
     above[center] = below[first]
-    _join(at(above, second * width), at(below, first * width), at(below, third * width), width)
-    _join(at(above, third * width), at(below, first * width), at(below, second * width), width)
+    join(at(above, second * width), at(below, first * width), at(below, third * width), width)
+    join(at(above, third * width), at(below, first * width), at(below, second * width), width)
     _look_along(second, below, above, edge)
     _look_along(third, below, above, edge)
     _look_along(center, below, above, edge)
@@ -159,11 +159,11 @@ def _best_branches(order, place, below, edge, weights, best):
     ties = 0
     for number in range(1, 2 * place - 2):
         branch = order[number] if number < place else leaf_count + number - place
-        cost = _cost(at(edge, branch * width), at(below, order[place] * width), at(weights, 0), width)
-        if cost < least:
-            least = cost
+        change = cost(at(edge, branch * width), at(below, order[place] * width), at(weights, 0), width)
+        if change < least:
+            least = change
             ties = 0
-        if cost == least:
+        if change == least:
             best[ties] = branch
             ties += 1
     return ties
@@ -198,7 +198,7 @@ def _update(first, taxon, branch, added, parent, children, below, above, edge, w
     above[taxon] = edge[branch]
     _look_along(taxon, below, above, edge)
     below[added] = below[branch]
-    changed = _join(at(below, added * width), at(below, branch * width), at(below, taxon * width), width)
+    changed = join(at(below, added * width), at(below, branch * width), at(below, taxon * width), width)
     _look_along(added, below, above, edge)
     count = 0  # of the nodes that wait for their children to get new rows
     if _look_away(branch, at(above, added * width), at(below, taxon * width), below, above, edge):
@@ -210,7 +210,7 @@ def _update(first, taxon, branch, added, parent, children, below, above, edge, w
         if _look_away(other, at(above, top * width), at(below, node * width), below, above, edge):
             waiting[count] = other
             count += 1
-        changed = _join(at(below, top * width), at(below, node * width), at(below, other * width), width)
+        changed = join(at(below, top * width), at(below, node * width), at(below, other * width), width)
         if changed:
             _look_along(top, below, above, edge)
         node = top

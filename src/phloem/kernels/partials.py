@@ -217,11 +217,13 @@ def fill_above(tree, equal, node):
 
 @vector_kernel
 def list_from_top(tree):
-    """tree.order: all nodes but taxon 0, parents before children."""
+    """tree.order: all nodes but taxon 0, parents before children, and how many; fewer where a subtree is cut off."""
     tree.order[0] = tree.children[0, 0]
     count = 1
-    for place in range(len(tree.parent) - 1):
+    place = 0
+    while place < count:
         node = tree.order[place]
+        place += 1
         if tree.children[node, 0] >= 0:
             tree.order[count] = tree.children[node, 0]
             tree.order[count + 1] = tree.children[node, 1]

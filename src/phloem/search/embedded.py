@@ -94,7 +94,11 @@ def _climb_until_stable(
     supports: list[dict[int, float]] = []
     agreement = 0.0
     waiting = list(starts)
+    regrafted: set[int] = set()  # keys of trees
     while search.climbs < MOST_CLIMBS and (search.unsuccessful < PATIENCE or agreement < STABLE):
+        if not waiting and search.best.key not in regrafted:
+            regrafted.add(search.best.key)
+            waiting = search.regrafted()
         search.climb_from(waiting[:CLIMBS_AT_A_TIME] or search.perturbed())
         waiting = waiting[CLIMBS_AT_A_TIME:]
         supports.append(visits.supports())

@@ -9,19 +9,22 @@ from phloem.kernels.arrays import BoolArray, FloatArray
 from phloem.kernels.canonical import canonical_trees
 from phloem.kernels.neighbor_joining import join_neighbors
 from phloem.kernels.parsimony import stepwise_addition
+from phloem.kernels.regrafting import regraft_subtrees
 from phloem.random_streams import RandomStream
 from phloem.trees.topology import TopologyBatch
 
 LEAST_TAXA = 3
 # Branches of neighbour joining can be negative, which no model understands; optimised ones are not shorter either.
 LEAST_LENGTH = 1e-8
+MOST_ROUNDS = 20  # over all subtrees; four or five are usual
 SYMMETRY = 1e-9  # how much d(i, j) and d(j, i) may differ, as a share of the largest distance
 
 
 def parsimony_topologies(patterns: SitePatterns, count: int, *, stream: RandomStream) -> TopologyBatch:
     """Taxa added in random order, each on a branch where the parsimony score grows least, equally good ones alike.
 
-    Where the patterns say nothing the trees are uniform draws. The first trees are the same however many are made.
+    Then subtrees are moved for as long as that lowers the score. Where the patterns say nothing the trees are uniform
+    draws. The first trees are the same however many are made.
     """
     taxa = len(patterns.taxa)
     if taxa < LEAST_TAXA:
@@ -37,7 +40,8 @@ def parsimony_topologies(patterns: SitePatterns, count: int, *, stream: RandomSt
     parents = np.empty((count, 2 * taxa - 2), np.int32)
     for tree in range(count):  # one tree a call, as nothing can interrupt a kernel
         own = slice(tree, tree + 1)
-        parents[own] = stepwise_addition(states, weights, orders[own], picks[own])
+        added = TopologyBatch.from_trusted(stepwise_addition(states, weights, orders[own], picks[own]))
+        parents[tree] = regraft_subtrees(states, weights, added.parent[0], MOST_ROUNDS)
     return TopologyBatch.from_trusted(parents)
 
 

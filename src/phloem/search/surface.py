@@ -9,6 +9,7 @@ from phloem.kernels.arrays import FloatArray, IntArray, RealArray, WordArray
 from phloem.kernels.interchange_scores import score_interchanges
 from phloem.kernels.jukes_cantor import BLOCK
 from phloem.kernels.partials import TreeTables
+from phloem.kernels.regraft_scores import cut, graft, score_regrafts
 from phloem.kernels.smoothing import smooth
 from phloem.kernels.topology_keys import topology_keys
 from phloem.target.rate_tables import pattern_tables, rate_tables, search_patterns, tip_rows
@@ -131,6 +132,24 @@ class SearchTree:
         tables.children[above, int(tables.children[above, 1] == sibling)], tables.parent[moved] = moved, above
         if lengths is not None:
             tables.lengths[[node, sibling, kept, moved, above]] = lengths
+
+    def score_regrafts(self, node: int, *, tolerance: float) -> tuple[IntArray, FloatArray]:
+        """Where the subtree below a node could hang instead, and the log-likelihoods, with only its branch fitted."""
+        surface = self._surface
+        return score_regrafts(
+            self._tables, surface.rates, surface.tables, self._terms, node, tolerance, np.empty(surface.width)
+        )
+
+    @property
+    def movable(self) -> IntArray:
+        """The nodes whose subtrees could hang elsewhere: all but taxon 0 and its neighbour."""
+        nodes: IntArray = np.flatnonzero(self._tables.parent > 0).astype(np.int32)
+        return nodes
+
+    def regraft(self, node: int, place: int) -> None:
+        """Hang the subtree below a node on the branch above another one."""
+        cut(self._tables, node)
+        graft(self._tables, node, place)
 
     def neighbors(self, node: int) -> list[int]:
         """The nodes at the other ends of a node's branches."""

@@ -26,6 +26,7 @@ POOL = 5  # peaks that are perturbed
 STRENGTH = 0.5  # random interchanges of a perturbation, for each inner branch
 REACH = 50.0  # log-likelihood units below the best tree from which on a tree is of no use to any replicate
 SAME = 0.02  # peaks that differ by less are resolutions of one tree with branches of no length
+PROMISING = 10.0  # a subtree moved may score so much less than the best tree before the other branches are fitted
 SATURATED = 3.0  # distances beyond this say nothing
 START_LENGTH = 0.05
 
@@ -75,6 +76,31 @@ class TreeSearch:
         for peak, _ in filter(None, ended):
             self._take(peak)
         self._visits.add([part for _, parts in filter(None, ended) for part in parts])
+
+    def regrafted(self) -> list[Start]:
+        """The best tree with one subtree elsewhere: the most promising of such trees that were never visited.
+
+        Interchanges cannot move a subtree far when all places on the way are worse.
+        """
+        room = self._rooms.get()
+        room.place(self.best.topology, self.best.lengths)
+        moves: list[tuple[float, int, int]] = []
+        for node in room.movable.tolist():
+            if self._stop.is_set():
+                raise Stopped
+            places, values = room.score_regrafts(node, tolerance=ROUGH)
+            moves += [(value, node, place) for value, place in zip(values.tolist(), places.tolist(), strict=True)]
+        least = self.best.log_likelihood - PROMISING
+        starts: list[Start] = []
+        for _, node, place in sorted((move for move in moves if move[0] > least), reverse=True):
+            room.place(self.best.topology, self.best.lengths)
+            room.regraft(node, place)
+            if room.key not in self._visits.known:
+                starts.append(Start(*room.current()))
+            if len(starts) == CLIMBS_AT_A_TIME:
+                break
+        self._rooms.put(room)
+        return starts
 
     def perturbed(self) -> list[Start]:
         """Trees of the pool, each after random interchanges."""
