@@ -62,7 +62,7 @@ def unfinished_run(tmp_path_factory) -> Path:
 
 
 def infer(out: Path, *, runs: int, progress=False) -> None:
-    phloem.infer("primates", runs=runs, out=out, progress=progress, **SETTINGS)
+    phloem.infer("primates", "primates", runs=runs, out=out, progress=progress, **SETTINGS)
 
 
 def made_once(tmp_path_factory, name: str, make: Callable[[Path], None]) -> Path:

@@ -142,8 +142,11 @@ def test_inferences_that_make_no_sense_are_refused(settings, what):
         ({"credible": 1.1}, "--credible 1.1"),
         ({"replicates": 0}, "--bootstrap-replicates 0: give a number from 1 to 10000"),
         ({"replicates": 1.5}, "--bootstrap-replicates 1.5: give a whole number"),
-        ({"count": 999}, "--bootstrap-trees 999: IQ-TREE makes 1000 bootstrap trees or more"),
+        ({"method": "iqtree", "count": 999}, "--bootstrap-trees 999: IQ-TREE makes 1000 bootstrap trees or more"),
         ({"count": 1000.5}, "--bootstrap-trees 1000.5: give a whole number"),
+        ({"count": 0}, "--bootstrap-trees 0: give a whole number"),
+        ({"method": "raxml"}, "--bootstrap-method 'raxml': choose one of auto, iqtree, embedded"),
+        ({"method": "embedded", "model": "MFP"}, "--bootstrap-model 'MFP': give JC, K80"),
         ({"model": "-redo"}, "--bootstrap-model '-redo': give one of IQ-TREE's names"),
     ],
 )

@@ -69,7 +69,7 @@ def test_other_words_are_refused_in_a_line_that_names_those_that_work(text):
     ) as info:
         parse_estimated_model("--model", text)
     message = str(info.value)
-    assert "--method iqtree" in message
+    assert "the method iqtree" in message
     assert "\n" not in message
     assert len(message) < 300
 

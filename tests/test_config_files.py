@@ -59,6 +59,7 @@ CASES = {
     "model.median_rates": ("gamma = 4\nalpha = 0.5", "false", "true"),
     "model.invariant": ("", "0.1", "0.2"),
     "support.credible": ("", "0.95", "0.9"),
+    "support.method": ("", '"auto"', '"embedded"'),
     "support.replicates": ("", "10", "4"),
     "support.count": ("", "1000", "2000"),
     "support.model": ("", '"JC"', '"GTR+G4"'),

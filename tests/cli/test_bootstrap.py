@@ -56,6 +56,7 @@ def test_json(fake, capsys):
         "taxa": 4,
         "count": 1000,
         "found": 0,
+        "method": "iqtree",
         "program": "IQ-TREE 9.8.7",
     }
 
@@ -70,6 +71,7 @@ def test_replicates_of_different_versions_are_told(fake, capsys):
 
 def test_every_option_changes_its_setting(monkeypatch):
     settings = {"count": 2000, "replicates": 3, "seed": 4, "model": "HKY", "threads": 5, "timeout": 6.0}
+    settings |= {"method": "embedded", "keep": 7, "within": 8.0}
     seen = []
 
     def remember(_source, _directory, config, **_options):
@@ -95,6 +97,23 @@ BAD = {
     "no alignment": (["none.fasta", "--out", "out"], "none.fasta: no such file, nor a bundled example"),
     "no directory": (["dna.fasta"], "Missing option '--out' / '-o'"),
     "too few trees": (["dna.fasta", "--out", "out", "--count", "10"], "--count 10: IQ-TREE makes 1000"),
+    "trees to keep": (
+        ["dna.fasta", "--out", "out", "--keep", "9"],
+        "--keep 9: IQ-TREE gives its bootstrap trees alone",
+    ),
+    "an unknown method": (["dna.fasta", "--out", "out", "--method", "x"], "--method 'x': choose one of auto, iqtree"),
+    "no model of the search": (
+        ["dna.fasta", "--out", "out", "--method", "embedded", "--model", "MFP"],
+        "--model 'MFP': give JC, K80",
+    ),
+    "three taxa by the search": (
+        ["three.fasta", "--out", "out", "--method", "embedded"],
+        "A bootstrap needs at least 4",
+    ),
+    "another method": (
+        ["dna.fasta", "--out", "old", "--method", "embedded"],
+        "old: holds replicates with method iqtree, not embedded",
+    ),
     "an option as the model": (["dna.fasta", "--out", "out", "--model=-redo"], "--model '-redo': give one of"),
     "three taxa": (["three.fasta", "--out", "out"], "3 taxa. A bootstrap needs at least 4"),
     "a taxon without data": (["empty.fasta", "--out", "out"], "taxa without any data: 'D'"),
@@ -129,7 +148,7 @@ def test_a_crash_is_one_line(fake, capsys):
 
 def test_no_program_is_one_line_and_no_directory(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert run(["bootstrap", "dna.fasta", "--out", "out"]) == 2
+    assert run(["bootstrap", "dna.fasta", "--out", "out", "--method", "iqtree"]) == 2
     assert "IQ-TREE is not installed" in capsys.readouterr().err
     assert not Path("out").exists()
 

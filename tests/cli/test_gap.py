@@ -14,7 +14,7 @@ def finished(tmp_path_factory) -> Path:
     """A short run on the primates."""
     out = tmp_path_factory.mktemp("gap") / "run"
     short = ["--steps", "40", "--runs", "1", "--branches", "split", "--samples", "20", "--repeats", "2", "--quiet"]
-    assert run(["infer", "primates", "--out", str(out), *short]) == 0
+    assert run(["infer", "primates", "--trees", "primates", "--out", str(out), *short]) == 0
     return out
 
 

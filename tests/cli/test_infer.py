@@ -20,6 +20,7 @@ from phloem.pipeline.infer import Interrupted
 from phloem.pipeline.run_directory import EXPORTS, RESULTS
 from phloem.variational.support_file import read_support
 
+PRIMATES = ["infer", "primates", "--trees", "primates"]  # a bootstrap would take longer than the run
 SHORT = ["--steps", "200", "--seed", "3", "--runs", "1", "--repeats", "5"]
 TINY = ["--steps", "5", "--branches", "split", "--runs", "1", "--samples", "20", "--repeats", "2"]
 FILES = {"config.toml", "checkpoints", ".lock", *RESULTS, *EXPORTS}
@@ -32,7 +33,7 @@ SEVEN_TREES = "yes '(t0,t1,(t2,(t3,(t4,(t5,t6)))));' | head -n 1000 > bootstrap.
 def finished(tmp_path_factory) -> Path:
     """A short run on the primates."""
     out = tmp_path_factory.mktemp("infer") / "run"
-    assert run(["infer", "primates", "--out", str(out), *SHORT]) == 0
+    assert run([*PRIMATES, "--out", str(out), *SHORT]) == 0
     return out
 
 
@@ -83,7 +84,7 @@ def test_where_it_came_from(finished):
 
 
 def test_the_same_seed_gives_the_same_files_and_json_is_the_summary(finished, capsys):
-    assert run(["infer", "primates", "--out", "again", *SHORT, "--threads", "1", "--json", "--plain"]) == 0
+    assert run([*PRIMATES, "--out", "again", *SHORT, "--threads", "1", "--json", "--plain"]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out) == json.loads(Path("again/summary.json").read_text())
     for name in {"config.toml", *RESULTS} - {"provenance.json", "history.csv"}:
@@ -97,7 +98,7 @@ def test_the_same_seed_gives_the_same_files_and_json_is_the_summary(finished, ca
 
 
 def test_the_result_for_people(capsys):
-    assert run(["infer", "primates", "--out", "out", *TINY]) == 0
+    assert run([*PRIMATES, "--out", "out", *TINY]) == 0
     out = capsys.readouterr().out
     assert out.startswith("log marginal likelihood ")
     for text in ("\nELBO ", "\nbest topologies (", "\n  1  ", "clade supports in percent", "─ Homo_sapiens\n"):
@@ -109,7 +110,7 @@ def test_the_result_for_people(capsys):
 
 
 def test_quiet_says_nothing(capsys):
-    assert run(["infer", "primates", "--quiet", *TINY]) == 0
+    assert run([*PRIMATES, "--quiet", *TINY]) == 0
     assert capsys.readouterr() == ("", "")
     assert Path("primates-run/summary.json").exists()
 
@@ -131,12 +132,12 @@ def test_the_command_that_goes_on_is_one_for_a_shell():
 def test_settings_of_a_file_and_of_flags_are_those_of_the_run():
     Path("run.toml").write_text('preset = "quick"\nbranches = "psp"\nprior_rate = 7\n[training]\nsteps = 9\n')
     flags = ["--steps", "4", "--set", "evaluation.repeats=2", "--samples", "10", "--model", "hky", "--kappa", "2"]
-    assert run(["infer", "primates", "--out", "out", "--config", "run.toml", *flags]) == 0
+    assert run([*PRIMATES, "--out", "out", "--config", "run.toml", *flags]) == 0
     settings = tomllib.loads(Path("out/config.toml").read_text())
     assert (settings["branches"], settings["prior_rate"], settings["training"]["steps"]) == ("psp", 7.0, 4)
     assert settings["model"] == {"name": "HKY", "kappa": [2.0], "frequencies": "empirical", "median_rates": False}
     assert json.loads(Path("out/summary.json").read_text())["model"] == "HKY85"
-    assert run(["infer", "primates", "--out", "again", "--config", "out/config.toml"]) == 0
+    assert run([*PRIMATES, "--out", "again", "--config", "out/config.toml"]) == 0
     assert Path("out/parameters.safetensors").read_bytes() == Path("again/parameters.safetensors").read_bytes()
 
 
@@ -232,7 +233,7 @@ def interrupt(*_arguments, **_options):
 def test_a_trained_model_is_kept_when_its_evaluation_is_stopped(finished, monkeypatch):
     with monkeypatch.context() as stopped:
         stopped.setattr("phloem.pipeline.completion.evaluate", interrupt)
-        assert run(["infer", "primates", "--out", "out", *SHORT]) == 130
+        assert run([*PRIMATES, "--out", "out", *SHORT]) == 130
     assert not Path("out/summary.json").exists()
     monkeypatch.setattr("phloem.inference.training.Training.step", interrupt)  # no step is taken again
     assert run(["infer", "--out", "out", "--resume"]) == 0
@@ -258,22 +259,22 @@ def test_a_finished_run_is_shown_again_by_resume(finished, capsys, monkeypatch):
 def test_a_run_is_replaced_only_when_asked_to(finished, capsys):
     shutil.copytree(finished, "copy")
     capsys.readouterr()
-    assert run(["infer", "primates", "--out", "copy", *TINY]) == 2
+    assert run([*PRIMATES, "--out", "copy", *TINY]) == 2
     assert "copy: holds a run. Go on with it (--resume), replace it (--force)" in complaint(capsys)
-    assert run(["infer", "primates", "--out", "copy", *TINY, "--force"]) == 0
+    assert run([*PRIMATES, "--out", "copy", *TINY, "--force"]) == 0
     assert json.loads(Path("copy/summary.json").read_text())["steps"] == 5
 
 
 def test_a_bad_input_leaves_the_run_that_was_to_be_replaced(finished, capsys):
     shutil.copytree(finished, "copy")
     capsys.readouterr()
-    assert run(["infer", "primates", "--out", "copy", "--force", "--trees", "none.nwk"]) == 2
+    assert run([*PRIMATES, "--out", "copy", "--force", "--trees", "none.nwk"]) == 2
     assert "none.nwk" in capsys.readouterr().err
     assert Path("copy/summary.json").exists()
 
 
 def test_resume_begins_where_there_is_nothing_yet(finished, capsys):
-    assert run(["infer", "primates", "--out", "new", *SHORT, "--resume"]) == 0
+    assert run([*PRIMATES, "--out", "new", *SHORT, "--resume"]) == 0
     assert "phloem: no checkpoint yet: starting from the beginning" in capsys.readouterr().err
     assert (finished / "summary.json").read_bytes() == Path("new/summary.json").read_bytes()
 
@@ -282,7 +283,7 @@ def stopped_run(monkeypatch) -> Path:
     """A run that was stopped after some steps."""
     with monkeypatch.context() as stopped:
         stopped.setattr("phloem.pipeline.completion.evaluate", interrupt)
-        assert run(["infer", "primates", "--out", "out", *TINY]) == 130
+        assert run([*PRIMATES, "--out", "out", *TINY]) == 130
     return Path("out")
 
 
@@ -296,9 +297,9 @@ def test_a_run_goes_on_with_its_own_settings_and_with_no_others(monkeypatch, cap
         (["--preset", "paper"], "is a run with other settings"),
         (["--model", "K80", "--kappa", "2"], "model.name is JC, not K80"),
     ):
-        assert run(["infer", "primates", "--out", "out", "--resume", *flags]) == 2
+        assert run([*PRIMATES, "--out", "out", "--resume", *flags]) == 2
         assert difference in complaint(capsys)
-    assert run(["infer", "primates", "--out", "out", "--resume", "--steps", "5", "--seed", "1"]) == 0
+    assert run([*PRIMATES, "--out", "out", "--resume", "--steps", "5", "--seed", "1"]) == 0
     assert (out / "summary.json").exists()
 
 
@@ -313,7 +314,7 @@ def test_another_alignment_or_support_is_refused(finished, monkeypatch, capsys):
     Path("tree.nwk").write_text(tree)
     assert run(["infer", "primates", "--out", "out", "--resume", "--trees", "tree.nwk", "--plain"]) == 2
     assert "out: is a run with another support than these trees give" in capsys.readouterr().err
-    assert run(["infer", "primates", "--out", "out", "--resume", "--trees", "primates"]) == 0
+    assert run([*PRIMATES, "--out", "out", "--resume"]) == 0
 
 
 def damage(path: Path) -> None:
@@ -325,7 +326,7 @@ def damage(path: Path) -> None:
 def test_a_damaged_checkpoint_is_told_of_and_the_one_before_serves(finished, monkeypatch, capsys):
     with monkeypatch.context() as stopped:
         stopped.setattr("phloem.pipeline.completion.evaluate", interrupt)
-        assert run(["infer", "primates", "--out", "out", *SHORT, "--checkpoint-every", "70steps"]) == 130
+        assert run([*PRIMATES, "--out", "out", *SHORT, "--checkpoint-every", "70steps"]) == 130
     before, newest = sorted(Path("out/checkpoints").iterdir())
     assert (before.name, newest.name) == ("step-000000140.safetensors", "step-000000200.safetensors")
     damage(newest)
@@ -343,9 +344,9 @@ def test_a_run_without_a_whole_checkpoint_does_not_begin_anew_unasked(monkeypatc
     for path in (out / "checkpoints").iterdir():
         damage(path)
     capsys.readouterr()
-    assert run(["infer", "primates", "--out", "out", "--resume"]) == 2
+    assert run([*PRIMATES, "--out", "out", "--resume"]) == 2
     assert "No other checkpoint of the run is whole. Start anew with --force." in complaint(capsys)
-    assert run(["infer", "primates", "--out", "out", "--force", *TINY]) == 0
+    assert run([*PRIMATES, "--out", "out", "--force", *TINY]) == 0
 
 
 def test_a_run_that_is_stopped_in_its_bootstrap_knows_its_settings(tmp_path, monkeypatch):
@@ -353,7 +354,7 @@ def test_a_run_that_is_stopped_in_its_bootstrap_knows_its_settings(tmp_path, mon
     fake(SEVEN_TREES)
     Path("dna.fasta").write_text(SEVEN)
     with monkeypatch.context() as stopped:
-        stopped.setattr("phloem.pipeline.support_source.bootstrap", interrupt)
+        stopped.setattr("phloem.pipeline.support_source.bootstrap_files", interrupt)
         assert run(["infer", "dna.fasta", "--out", "out", *TINY, "--bootstrap-replicates", "2"]) == 130
     assert run(["infer", "dna.fasta", "--out", "out", "--resume"]) == 0
     assert len(fake.calls) == 2
@@ -388,7 +389,7 @@ def test_a_run_stays_until_its_replacement_begins(tmp_path, monkeypatch, capsys)
     fake(SEVEN_TREES)
     capsys.readouterr()
     with monkeypatch.context() as stopped:
-        stopped.setattr("phloem.pipeline.support_source.bootstrap", interrupt)
+        stopped.setattr("phloem.pipeline.support_source.bootstrap_files", interrupt)
         assert run(replace) == 130
     assert capsys.readouterr().err.endswith("phloem: stopped; out is as it was. Give the same command again.\n")
     assert Path("out/summary.json").read_bytes() == before
@@ -422,12 +423,21 @@ def test_a_name_that_is_no_text_is_shown_as_what_it_is(capsys):
     assert "dna-\\udcff.fasta: 5 taxa" in capsys.readouterr().err
 
 
-def test_a_file_named_like_the_example_does_not_get_its_trees(tmp_path, monkeypatch):
-    fake = FakeIqtree(tmp_path, monkeypatch)
-    fake(SEVEN_TREES)
-    Path("primates").write_text(SEVEN)
-    assert run(["infer", "primates", "--out", "out", *TINY]) == 0
-    assert len(fake.calls) == 10
+def test_an_alignment_of_seven_taxa_needs_nothing_that_is_not_python(monkeypatch, capsys):
+    monkeypatch.setenv("PATH", "")
+    Path("dna.fasta").write_text(SEVEN)
+    few = ["--bootstrap-trees", "30", "--bootstrap-replicates", "2"]
+    assert run(["infer", "dna.fasta", "--out", "out", *few, *TINY, "--plain"]) == 0
+    made_by = "phloem: bootstrap by the embedded search, 2 replicates of 30 trees under JC"
+    assert [line for line in capsys.readouterr().err.splitlines() if "bootstrap" in line] == [made_by, "bootstrap …"]
+    before = [path.read_bytes() for path in sorted(Path("out/bootstrap").iterdir())]
+    assert len(before) == 3
+    assert run(["infer", "dna.fasta", "--out", "again", *few, *TINY, "--threads", "1", "--quiet"]) == 0
+    assert [path.read_bytes() for path in sorted(Path("again/bootstrap").iterdir())] == before
+    Path("out/bootstrap/replicate_01.nwk.gz").unlink()
+    shutil.rmtree("out/checkpoints")
+    assert run(["infer", "dna.fasta", "--out", "out", *few, *TINY, "--force", "--quiet"]) == 0
+    assert [path.read_bytes() for path in sorted(Path("out/bootstrap").iterdir())] == before
 
 
 @pytest.mark.parametrize("taxa", [4, 5, 6])
@@ -450,15 +460,15 @@ def test_identical_sequences_are_named_and_kept(capsys):
 def test_the_first_use_says_that_it_compiles(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr("phloem.kernels.jit.cache_directory", lambda: tmp_path)
     line = "phloem: the first use compiles phloem's kernels, which takes a minute, once\n"
-    assert run(["infer", "primates", "--out", "one", *TINY, "--plain"]) == 0
+    assert run([*PRIMATES, "--out", "one", *TINY, "--plain"]) == 0
     assert line in capsys.readouterr().err
     (tmp_path / "kernel.nbc").write_text("")
-    assert run(["infer", "primates", "--out", "two", *TINY, "--plain"]) == 0
+    assert run([*PRIMATES, "--out", "two", *TINY, "--plain"]) == 0
     assert line not in capsys.readouterr().err
 
 
 def test_an_odd_directory_is_shown_as_it_is(capsys):
-    assert run(["infer", "primates", "--out", "run[/x] [bold]", *TINY]) == 0
+    assert run([*PRIMATES, "--out", "run[/x] [bold]", *TINY]) == 0
     assert "\nfiles in run[/x] [bold]:\n" in capsys.readouterr().out
 
 

@@ -33,6 +33,7 @@ SLOW_STEPS = [
     "--seed",
     "3",
 ]
+PRIMATES = ("primates", "--trees", "primates")  # a bootstrap would take longer than all the rest
 OFTEN = ["--checkpoint-every", "5steps"]
 SAME_FILES = (
     "config.toml",
@@ -101,7 +102,7 @@ def wait_until(true, process: subprocess.Popen, seconds: float = 60) -> None:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("undisturbed") / "run"
-    finish("primates", "--out", str(out), *SLOW_STEPS)
+    finish(*PRIMATES, "--out", str(out), *SLOW_STEPS)
     return out
 
 
@@ -111,7 +112,7 @@ def test_a_run_that_is_killed_five_times_finds_the_same(start, undisturbed, tmp_
     moments = random.Random(1)
     seen = []
     for kill in range(5):
-        process = start("primates", "--out", str(out), *SLOW_STEPS, *OFTEN, "--quiet", "--resume")
+        process = start(*PRIMATES, "--out", str(out), *SLOW_STEPS, *OFTEN, "--quiet", "--resume")
         wait_until(lambda kill=kill: steps_in(out) >= 70 * kill, process)
         time.sleep(moments.uniform(0, 0.4))
         process.kill()
@@ -119,7 +120,7 @@ def test_a_run_that_is_killed_five_times_finds_the_same(start, undisturbed, tmp_
         seen.append(steps_in(out))
     assert seen == sorted(seen)
     assert 200 < seen[-1] < 400
-    finish("primates", "--out", str(out), *SLOW_STEPS, *OFTEN, "--quiet", "--resume")
+    finish(*PRIMATES, "--out", str(out), *SLOW_STEPS, *OFTEN, "--quiet", "--resume")
     assert_same_results(undisturbed, out)
     # One that is killed at once has not come to write its own down.
     assert 5 <= len(json.loads((out / "provenance.json").read_text())["sessions"]) <= 6
@@ -132,7 +133,7 @@ def test_a_request_to_stop_ends_a_run_within_two_seconds_with_a_checkpoint(
     start, request_to_stop, undisturbed, tmp_path, capsys
 ):
     out = tmp_path / "run"
-    process = start("primates", "--out", str(out), *SLOW_STEPS, "--plain")
+    process = start(*PRIMATES, "--out", str(out), *SLOW_STEPS, "--plain")
     wait_until(lambda: reports_in(out) > 2, process)
     asked = time.monotonic()
     process.send_signal(request_to_stop)
@@ -153,7 +154,7 @@ def test_a_request_to_stop_ends_a_run_within_two_seconds_with_a_checkpoint(
 
 def test_a_run_that_is_stopped_before_its_first_step_says_how_to_start_again(start, tmp_path):
     out = tmp_path / "run"
-    process = start("primates", "--out", str(out), *SLOW_STEPS)
+    process = start(*PRIMATES, "--out", str(out), *SLOW_STEPS)
     wait_until(lambda: (out / ".lock").exists(), process)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
@@ -169,7 +170,7 @@ def test_a_run_that_is_stopped_before_its_first_step_says_how_to_start_again(sta
 def test_several_runs_stop_together_and_each_goes_on(start, undisturbed, tmp_path):
     """The first of them is the run with the same seed alone; the second has the next seed."""
     out = tmp_path / "runs"
-    process = start("primates", "--out", str(out), *SLOW_STEPS, "--runs", "2", "--threads", "2")
+    process = start(*PRIMATES, "--out", str(out), *SLOW_STEPS, "--runs", "2", "--threads", "2")
     children = out / "run-1", out / "run-2"
     wait_until(lambda: all(reports_in(child) > 2 for child in children), process)
     asked = time.monotonic()
@@ -190,7 +191,7 @@ def test_several_runs_stop_together_and_each_goes_on(start, undisturbed, tmp_pat
 
 def test_runs_whose_parent_is_killed_save_themselves_and_end(start, tmp_path):
     out = tmp_path / "runs"
-    process = start("primates", "--out", str(out), *SLOW_STEPS, "--runs", "2", "--threads", "2")
+    process = start(*PRIMATES, "--out", str(out), *SLOW_STEPS, "--runs", "2", "--threads", "2")
     child = out / "run-1"
     wait_until(lambda: reports_in(child) > 2, process)
     process.kill()
@@ -206,10 +207,10 @@ def test_runs_whose_parent_is_killed_save_themselves_and_end(start, tmp_path):
 
 def test_two_runs_cannot_share_a_directory(start, tmp_path, capsys):
     out = tmp_path / "run"
-    first = start("primates", "--out", str(out), "--runs", "1", "--branches", "gcn")
+    first = start(*PRIMATES, "--out", str(out), "--runs", "1", "--branches", "gcn")
     wait_until(lambda: steps_in(out) >= 0, first)
     for option in ("--resume", "--force"):
-        assert main.run(["infer", "primates", "--out", str(out), option]) == 2
+        assert main.run(["infer", *PRIMATES, "--out", str(out), option]) == 2
         line = f"phloem: {out}: another run is at work in it. Wait for it, or name another --out.\n"
         assert capsys.readouterr() == ("", line)
     first.kill()
@@ -254,7 +255,7 @@ def fill_while_training(process: subprocess.Popen, folder: Path) -> Path:
 
 def test_a_full_disk_is_told_of_and_training_goes_on_until_there_is_space_again(start, small_disk, undisturbed):
     out = small_disk / "run"
-    process = start("primates", "--out", str(out), *SLOW_STEPS, *OFTEN, "--plain")
+    process = start(*PRIMATES, "--out", str(out), *SLOW_STEPS, *OFTEN, "--plain")
     filler = fill_while_training(process, small_disk)
     stuck = steps_in(out)
     filler.unlink()
@@ -265,7 +266,7 @@ def test_a_full_disk_is_told_of_and_training_goes_on_until_there_is_space_again(
 
 def test_a_run_that_is_stopped_on_a_full_disk_goes_on_from_its_last_checkpoint(start, small_disk, undisturbed, capsys):
     out = small_disk / "run"
-    process = start("primates", "--out", str(out), *SLOW_STEPS, *OFTEN, "--plain")
+    process = start(*PRIMATES, "--out", str(out), *SLOW_STEPS, *OFTEN, "--plain")
     filler = fill_while_training(process, small_disk)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate()
@@ -283,7 +284,7 @@ def test_a_run_that_is_stopped_on_a_full_disk_goes_on_from_its_last_checkpoint(s
 
 def test_a_directory_that_vanishes_ends_the_run_with_a_line(start, tmp_path):
     out = tmp_path / "run"
-    process = start("primates", "--out", str(out), *SLOW_STEPS, *OFTEN, "--quiet")
+    process = start(*PRIMATES, "--out", str(out), *SLOW_STEPS, *OFTEN, "--quiet")
     wait_until(lambda: steps_in(out) >= 5, process)
     out.rename(tmp_path / "elsewhere")
     _, err = process.communicate(timeout=60)
@@ -295,5 +296,5 @@ def test_a_directory_that_vanishes_ends_the_run_with_a_line(start, tmp_path):
 def test_a_read_only_directory_is_a_line(small_disk, capsys):
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     for out in (small_disk, small_disk / "run"):
-        assert main.run(["infer", "primates", "--out", str(out)]) == 2
+        assert main.run(["infer", *PRIMATES, "--out", str(out)]) == 2
         assert capsys.readouterr().err == f"phloem: {out}: cannot be written (Read-only file system).\n"

@@ -23,7 +23,7 @@ def runs(tmp_path_factory):
     """A short run for each kind of table, and one of learnable features."""
     folder = tmp_path_factory.mktemp("gap")
     for branches in ("split", "psp", "edge"):
-        phloem.infer("primates", out=folder / branches, runs=1, progress=False, branches=branches, **QUICK)
+        phloem.infer("primates", "primates", out=folder / branches, runs=1, progress=False, branches=branches, **QUICK)
     return folder
 
 

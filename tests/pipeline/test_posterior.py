@@ -25,7 +25,7 @@ QUICK = {"branches": "split", "training": {"steps": 60}, "evaluation": {"repeats
 @pytest.fixture(scope="module")
 def posterior(tmp_path_factory):
     out = tmp_path_factory.mktemp("posterior") / "run"
-    return phloem.infer("primates", out=out, runs=1, progress=False, **QUICK)
+    return phloem.infer("primates", "primates", out=out, runs=1, progress=False, **QUICK)
 
 
 def test_it_has_what_the_files_have(posterior):
@@ -81,13 +81,13 @@ def test_it_is_saved_and_loaded(posterior, tmp_path):
 
 
 def test_without_a_directory_it_can_still_be_saved(tmp_path):
-    found = phloem.infer("primates", preset="quick", progress=False, **QUICK)
+    found = phloem.infer("primates", "primates", preset="quick", progress=False, **QUICK)
     assert found.save(tmp_path / "kept").summary == found.summary
 
 
 def test_a_temporary_directory_is_there_as_long_as_anything_needs_it(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    best = phloem.infer("primates", runs=2, progress=False, **QUICK).best_run
+    best = phloem.infer("primates", "primates", runs=2, progress=False, **QUICK).best_run
     assert best.model.network.support.topology_count == 7
     assert len(list(tmp_path.iterdir())) == 1
     del best
@@ -135,7 +135,10 @@ def test_alignments_and_trees_may_be_objects_and_settings_any_of_the_config(post
     assert (two.config.seed, two.config.prior_rate, two.config.runs) == (9, 5.0, 1)
     assert two.target.prior.rate == 5.0
     config = phloem.InferConfig(runs=1, branches="psp")
-    assert phloem.infer("primates", config=config, progress=False, **{**QUICK, "branches": "psp"}).config.runs == 1
+    assert (
+        phloem.infer("primates", "primates", config=config, progress=False, **{**QUICK, "branches": "psp"}).config.runs
+        == 1
+    )
     with pytest.raises(ConfigError, match="unknown setting 'stepps'"):
         phloem.infer("primates", stepps=5)
     with pytest.raises(ConfigError, match="--preset 'slow'"):
@@ -144,7 +147,7 @@ def test_alignments_and_trees_may_be_objects_and_settings_any_of_the_config(post
 
 def test_progress_is_told_in_order_to_a_function(tmp_path):
     told = []
-    phloem.infer("primates", runs=1, out=tmp_path / "run", progress=told.append, **QUICK)
+    phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=told.append, **QUICK)
     assert isinstance(told[0], Overview)
     assert (told[0].alignment.taxa, told[0].steps, told[0].runs) == (12, 60, 1)
     news = [event for event in told if isinstance(event, News)]
@@ -165,7 +168,7 @@ def test_an_interrupted_run_says_where_it_is_and_goes_on(posterior, tmp_path):
     with pytest.raises(
         Interrupted, match=r"saved at step 30. Go on with phloem.infer\(…, out=.*resume=True\)"
     ) as stopped:
-        phloem.infer("primates", runs=1, out=tmp_path / "run", progress=stop, **QUICK)
+        phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=stop, **QUICK)
     assert (stopped.value.directory, stopped.value.step) == (tmp_path / "run", 30)
     told = []
     found = phloem.infer(None, out=tmp_path / "run", resume=True, progress=told.append)
@@ -190,7 +193,7 @@ def test_a_first_step_that_was_interrupted_is_taken_again(posterior, tmp_path, m
 
     monkeypatch.setattr(phloem.Training, "step", interrupted)
     with pytest.raises(Interrupted) as stopped:
-        phloem.infer("primates", runs=1, out=tmp_path / "run", progress=False, **QUICK)
+        phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=False, **QUICK)
     monkeypatch.undo()
     assert stopped.value.step == 0
     found = phloem.infer(None, out=tmp_path / "run", resume=True, progress=False)
@@ -217,7 +220,7 @@ def test_a_second_request_to_stop_waits_until_the_run_is_saved(tmp_path, monkeyp
 
     monkeypatch.setattr("phloem.inference.checkpoints.write_checkpoint", impatient)
     with pytest.raises(Interrupted) as stopped:
-        phloem.infer("primates", runs=1, out=tmp_path / "run", progress=stop_at_30([]), **QUICK)
+        phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=stop_at_30([]), **QUICK)
     assert stopped.value.step == 30
 
 
@@ -230,7 +233,7 @@ def test_a_run_that_is_stopped_on_a_full_disk_says_what_is_lost(tmp_path, monkey
     monkeypatch.setattr("phloem.inference.checkpoints.write_checkpoint", full)
     told = []
     with pytest.raises(Interrupted) as stopped:
-        phloem.infer("primates", runs=1, out=tmp_path / "run", progress=stop_at_30(told), **QUICK)
+        phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=stop_at_30(told), **QUICK)
     assert stopped.value.step == 0
     assert told[-1].text.endswith("The last checkpoint is of step 0; the steps after it are lost.")
 
@@ -242,7 +245,7 @@ def test_of_several_runs_the_least_saved_step_is_told(tmp_path, monkeypatch):
 
     monkeypatch.setattr("phloem.pipeline.infer.complete_runs", stop)
     with pytest.raises(Interrupted) as stopped:
-        phloem.infer("primates", runs=2, out=tmp_path / "run", progress=False, **QUICK)
+        phloem.infer("primates", "primates", runs=2, out=tmp_path / "run", progress=False, **QUICK)
     assert stopped.value.step == 0
 
 
@@ -251,7 +254,7 @@ def test_a_history_that_cannot_be_written_meanwhile_is_whole_at_the_end(tmp_path
         raise FileProblem("history.csv: cannot be written (No space left on device).")
 
     monkeypatch.setattr("phloem.pipeline.history_file.HistoryFile.write", fail)
-    found = phloem.infer("primates", runs=1, out=tmp_path / "run", progress=False, **QUICK)
+    found = phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=False, **QUICK)
     assert [report.step for report in found.history] == list(range(1, 61))
 
 
@@ -261,7 +264,7 @@ def test_an_interrupted_run_without_a_directory_is_not_lost():
             raise KeyboardInterrupt
 
     with pytest.raises(Interrupted) as stopped:
-        phloem.infer("primates", runs=1, progress=stop, **QUICK)
+        phloem.infer("primates", "primates", runs=1, progress=stop, **QUICK)
     directory = stopped.value.directory
     del stopped
     gc.collect()  # what the error held on to is gone, and the directory is not
@@ -277,7 +280,7 @@ def test_a_step_without_a_finite_bound_is_counted_to_the_end(tmp_path, monkeypat
         return float("nan") if number in (5, 7) else bound
 
     monkeypatch.setattr(phloem.Training, "gradients", sometimes_nan)
-    found = phloem.infer("primates", runs=1, out=tmp_path / "run", progress=False, **QUICK)
+    found = phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=False, **QUICK)
     assert found.summary["skipped_steps"] == 2
     assert [report.skipped for report in found.history][3:8] == [0, 1, 1, 2, 2]
     assert "2 steps had no finite bound or gradient and were skipped" in str(found)
@@ -286,7 +289,7 @@ def test_a_step_without_a_finite_bound_is_counted_to_the_end(tmp_path, monkeypat
 def test_a_training_that_stops_early_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr("phloem.inference.stopping.LEAST_RISE", 1e6)
     settings = QUICK | {"training": {"steps": 60, "stop": "auto", "ramp": 0.1}}
-    found = phloem.infer("primates", runs=1, out=tmp_path / "run", progress=False, **settings)
+    found = phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=False, **settings)
     assert found.summary["stopped_early"]
     assert found.summary["steps"] == 15  # the first at full temperature, and nine more
     assert "stopped after 15 steps: the bound was flat" in str(found)
@@ -299,7 +302,7 @@ def test_tensorboard_gets_the_reports_and_loses_those_after_a_checkpoint(tmp_pat
 
     options = {"runs": 1, "out": tmp_path / "run", "tensorboard": True, "checkpoint_every": "20steps"}
     with pytest.raises(Interrupted):
-        phloem.infer("primates", progress=stop, **options, **QUICK)
+        phloem.infer("primates", "primates", progress=stop, **options, **QUICK)
     (tmp_path / "run" / "checkpoints" / "step-000000030.safetensors").unlink()
     assert checkpoint_folder(tmp_path / "run" / "checkpoints").newest_step() == 20
     phloem.infer(None, out=tmp_path / "run", resume=True, progress=False, tensorboard=True)
@@ -312,7 +315,7 @@ def test_tensorboard_gets_the_reports_and_loses_those_after_a_checkpoint(tmp_pat
 def test_tensorboard_that_is_not_installed_is_a_line_before_anything_is_made(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(phloem.PhloemError, match=r"pip install phloem\[tensorboard\]"):
-        phloem.infer("primates", out=tmp_path / "run", tensorboard=True, progress=False)
+        phloem.infer("primates", "primates", out=tmp_path / "run", tensorboard=True, progress=False)
     assert not (tmp_path / "run").exists()
 
 
@@ -326,12 +329,12 @@ def test_tables_come_back_as_they_were_written(posterior, tmp_path):
 
 def test_threads_that_are_no_number_of_cores_are_refused(tmp_path):
     with pytest.raises(BadArgument, match="--threads -1"):
-        phloem.infer("primates", out=tmp_path / "run", threads=-1, progress=False)
+        phloem.infer("primates", "primates", out=tmp_path / "run", threads=-1, progress=False)
 
 
 def test_as_many_reports_as_anyone_likes_are_one_a_step(tmp_path):
     settings = QUICK | {"evaluation": {"repeats": 3, "samples": 100, "reports": 10**9}}
-    found = phloem.infer("primates", runs=1, out=tmp_path / "run", progress=False, **settings)
+    found = phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=False, **settings)
     assert len(found.history) == 60
 
 
@@ -346,11 +349,13 @@ def test_all_physical_cores_are_used_unless_told_otherwise(tmp_path, monkeypatch
     monkeypatch.setattr("phloem.pipeline.infer.complete_run", stop)
     for threads in (None, 2):
         with pytest.raises(Interrupted):
-            phloem.infer("primates", runs=1, out=tmp_path / f"{threads}", threads=threads, progress=False, **QUICK)
+            phloem.infer(
+                "primates", "primates", runs=1, out=tmp_path / f"{threads}", threads=threads, progress=False, **QUICK
+            )
     assert seen == [7, 2]
 
 
 def test_threads_change_nothing(posterior, tmp_path):
-    found = phloem.infer("primates", runs=1, out=tmp_path / "run", threads=2, progress=False, **QUICK)
+    found = phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", threads=2, progress=False, **QUICK)
     for name in ("summary.json", "parameters.safetensors"):
         assert (found.directory / name).read_bytes() == (posterior.directory / name).read_bytes()

@@ -33,7 +33,9 @@ TREES = ["(a,b,(c,(d,e)));", "(a,(b,(d,e)),c);", "(a,b,((c,e),d));"]
 def together(tmp_path_factory) -> tuple[Posterior, list]:
     told = []
     out = tmp_path_factory.mktemp("runs") / "all"
-    return phloem.infer("primates", runs=3, seed=5, threads=2, out=out, progress=told.append, **SETTINGS), told
+    return phloem.infer(
+        "primates", "primates", runs=3, seed=5, threads=2, out=out, progress=told.append, **SETTINGS
+    ), told
 
 
 def test_each_is_the_ordinary_run_with_its_seed(together, tmp_path):
@@ -41,7 +43,7 @@ def test_each_is_the_ordinary_run_with_its_seed(together, tmp_path):
     assert [run.config.seed for run in posterior.runs] == [5, 6, 7]
     origins = [json.loads((run.directory / "provenance.json").read_text()) for run in posterior.runs]
     assert [origin["seed"] for origin in origins] == [5, 6, 7]
-    alone = phloem.infer("primates", runs=1, seed=6, out=tmp_path / "alone", progress=False, **SETTINGS)
+    alone = phloem.infer("primates", "primates", runs=1, seed=6, out=tmp_path / "alone", progress=False, **SETTINGS)
     for name in ("config.toml", "summary.json", "parameters.safetensors", "topologies.csv"):
         assert (posterior.runs[1].directory / name).read_bytes() == (alone.directory / name).read_bytes()
 

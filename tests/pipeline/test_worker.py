@@ -59,7 +59,7 @@ def test_it_saves_itself_and_ends_when_the_process_that_began_it_is_gone(tmp_pat
     monkeypatch.setattr("phloem.pipeline.infer.complete_runs", stop)
     endless = {"branches": "split", "training": {"steps": 10**6}}
     with pytest.raises(Interrupted):
-        phloem.infer("primates", runs=2, out=tmp_path / "runs", progress=False, **endless)
+        phloem.infer("primates", "primates", runs=2, out=tmp_path / "runs", progress=False, **endless)
     run = RunDirectory(tmp_path / "runs").child(1)
     program = [sys.executable, "-m", "phloem.pipeline.worker", encode_task(run.path, 1, RunOptions(threads=1))]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -11,32 +11,33 @@ import pytest
 from phloem.config import BootstrapConfig
 from phloem.data.alignment import Alignment
 from phloem.errors import AlignmentError, ConfigError, FileProblem, ProgramProblem
-from phloem.search.bootstrap import bootstrap, replicate_seed
+from phloem.search.bootstrap import bootstrap_files
+from phloem.search.methods import replicate_seed
 from phloem.trees.reading import parse_newick, read_trees
 
 TWO = BootstrapConfig(replicates=2)
 
 
 def test_one_file_a_replicate_and_a_manifest(fake, alignment, tmp_path):
-    files = bootstrap(alignment, tmp_path / "out", TWO).files
+    files = bootstrap_files(alignment, tmp_path / "out", TWO).files
     assert [path.name for path in files] == ["replicate_01.nwk.gz", "replicate_02.nwk.gz"]
     assert len(read_trees(files[0], taxa="ABCD")) == 1000
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["bootstrap.json", *(f.name for f in files)]
     manifest = json.loads((tmp_path / "out" / "bootstrap.json").read_text())
-    assert (manifest["count"], manifest["model"], manifest["seed"]) == (1000, "JC", 1)
+    assert (manifest["method"], manifest["count"], manifest["model"], manifest["seed"]) == ("iqtree", 1000, "JC", 1)
     assert [entry["program"] for entry in manifest["files"].values()] == ["IQ-TREE 9.8.7"] * 2
     for call in fake.calls:
         assert all(option in call for option in ("-bb 1000", "-wbt", "-m JC", "-nt 1", "-keep-ident", "-st DNA"))
 
 
 def test_files_are_gzip_without_a_date(fake, alignment, tmp_path):
-    content = bootstrap(alignment, tmp_path / "out", TWO).files[0].read_bytes()
+    content = bootstrap_files(alignment, tmp_path / "out", TWO).files[0].read_bytes()
     assert content[4:8] == bytes(4)
     assert gzip.decompress(content) == b"(A,B,(C,D));\n" * 1000
 
 
 def test_every_replicate_of_every_seed_has_its_own_seed(fake, alignment, tmp_path):
-    bootstrap(alignment, tmp_path / "out", BootstrapConfig(replicates=3, seed=5))
+    bootstrap_files(alignment, tmp_path / "out", BootstrapConfig(replicates=3, seed=5))
     seeds = [int(call.split("-seed ")[1].split()[0]) for call in fake.calls]
     assert sorted(seeds) == sorted(replicate_seed(5, replicate) for replicate in (1, 2, 3))
     drawn = [replicate_seed(seed, replicate) for seed in range(100) for replicate in range(1, 11)]
@@ -45,41 +46,41 @@ def test_every_replicate_of_every_seed_has_its_own_seed(fake, alignment, tmp_pat
 
 
 def test_a_second_call_runs_nothing_and_needs_no_program(fake, alignment, tmp_path, monkeypatch, contents):
-    files = bootstrap(alignment, tmp_path / "out", TWO).files
+    files = bootstrap_files(alignment, tmp_path / "out", TWO).files
     before = contents(tmp_path / "out")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert bootstrap(alignment, tmp_path / "out", replace(TWO, threads=1, timeout=5.0)).files == files
+    assert bootstrap_files(alignment, tmp_path / "out", replace(TWO, threads=1, timeout=5.0)).files == files
     assert len(fake.calls) == 2
     assert contents(tmp_path / "out") == before
 
 
 def test_more_replicates_add_to_those_that_are_there(fake, alignment, tmp_path):
-    first = bootstrap(alignment, tmp_path / "out", TWO).files
-    more = bootstrap(alignment, tmp_path / "out", replace(TWO, replicates=99)).files
+    first = bootstrap_files(alignment, tmp_path / "out", TWO).files
+    more = bootstrap_files(alignment, tmp_path / "out", replace(TWO, replicates=99)).files
     assert len(fake.calls) == 99
     assert more[:2] == first
     assert more[98].name == "replicate_99.nwk.gz"
-    assert bootstrap(alignment, tmp_path / "out", TWO).files == first
+    assert bootstrap_files(alignment, tmp_path / "out", TWO).files == first
     assert len(fake.calls) == 99
 
 
 @pytest.mark.parametrize("harm", [lambda path: path.unlink(), lambda path: path.write_bytes(path.read_bytes()[:-9])])
 def test_a_file_that_is_gone_or_damaged_is_made_again(fake, alignment, tmp_path, harm):
-    path = bootstrap(alignment, tmp_path / "out", TWO).files[1]
+    path = bootstrap_files(alignment, tmp_path / "out", TWO).files[1]
     whole = path.read_bytes()
     harm(path)
-    bootstrap(alignment, tmp_path / "out", TWO)
+    bootstrap_files(alignment, tmp_path / "out", TWO)
     assert path.read_bytes() == whole
     assert len(fake.calls) == 3
 
 
 def test_a_file_that_the_manifest_does_not_list_is_made_again(fake, alignment, tmp_path):
     """As after a power failure between the two."""
-    bootstrap(alignment, tmp_path / "out", TWO)
+    bootstrap_files(alignment, tmp_path / "out", TWO)
     manifest = json.loads((tmp_path / "out" / "bootstrap.json").read_text())
     del manifest["files"]["replicate_01.nwk.gz"]
     (tmp_path / "out" / "bootstrap.json").write_text(json.dumps(manifest))
-    bootstrap(alignment, tmp_path / "out", TWO)
+    bootstrap_files(alignment, tmp_path / "out", TWO)
     assert len(fake.calls) == 3
 
 
@@ -93,17 +94,17 @@ def test_a_file_that_the_manifest_does_not_list_is_made_again(fake, alignment, t
     ],
 )
 def test_other_settings_in_the_same_directory_are_refused(fake, alignment, tmp_path, contents, change, what):
-    bootstrap(alignment, tmp_path / "out", TWO)
+    bootstrap_files(alignment, tmp_path / "out", TWO)
     before = contents(tmp_path / "out")
     with pytest.raises(FileProblem, match=f"out: holds {what}. Name another --out, or delete the files"):
-        bootstrap(alignment, tmp_path / "out", replace(TWO, **change))
+        bootstrap_files(alignment, tmp_path / "out", replace(TWO, **change))
     assert contents(tmp_path / "out") == before
     assert len(fake.calls) == 2
 
 
 @pytest.mark.parametrize("part", ["names", "order", "states"])
 def test_another_alignment_in_the_same_directory_is_refused(fake, alignment, tmp_path, part):
-    bootstrap(alignment, tmp_path / "out", TWO)
+    bootstrap_files(alignment, tmp_path / "out", TWO)
     states = alignment.states.copy()
     states[0, 0] = 15
     other = {
@@ -112,15 +113,15 @@ def test_another_alignment_in_the_same_directory_is_refused(fake, alignment, tmp
         "states": Alignment(alignment.taxa, states),
     }[part]
     with pytest.raises(FileProblem, match="holds replicates of another alignment"):
-        bootstrap(other, tmp_path / "out", TWO)
+        bootstrap_files(other, tmp_path / "out", TWO)
 
 
 def test_settings_with_which_nothing_was_finished_bind_nobody(fake, alignment, tmp_path):
     fake("exit 2")
     with pytest.raises(ProgramProblem):
-        bootstrap(alignment, tmp_path / "out", replace(TWO, model="WRONG"))
+        bootstrap_files(alignment, tmp_path / "out", replace(TWO, model="WRONG"))
     fake(fake.good)
-    bootstrap(alignment, tmp_path / "out", TWO)
+    bootstrap_files(alignment, tmp_path / "out", TWO)
     assert json.loads((tmp_path / "out" / "bootstrap.json").read_text())["model"] == "JC"
 
 
@@ -130,11 +131,11 @@ def test_finished_replicates_stay_when_one_fails_and_the_next_call_goes_on(fake,
     out, three = tmp_path / "out", replace(TWO, replicates=3, threads=1)
     what = rf"^replicate 2: IQ-TREE ended with exit code 2 \(ERROR: Bad luck\). Its log: {out}/replicate_02.log$"
     with pytest.raises(ProgramProblem, match=what):
-        bootstrap(alignment, out, three)
+        bootstrap_files(alignment, out, three)
     assert sorted(path.name for path in out.iterdir()) == ["bootstrap.json", "replicate_01.nwk.gz", "replicate_02.log"]
     assert (out / "replicate_02.log").read_text() == "ERROR: Bad luck\n"
     fake(fake.good)
-    bootstrap(alignment, out, three)
+    bootstrap_files(alignment, out, three)
     assert len(fake.calls) == 4
     assert not (out / "replicate_02.log").exists()
 
@@ -142,7 +143,7 @@ def test_finished_replicates_stay_when_one_fails_and_the_next_call_goes_on(fake,
 def test_those_at_work_are_stopped_when_one_fails(fake, alignment, tmp_path):
     fake(f'case "$*" in *" {replicate_seed(1, 1)} "*) sleep 0.3; exit 2;; esac\nsleep 600')
     with pytest.raises(ProgramProblem, match="replicate 1"):
-        bootstrap(alignment, tmp_path / "out", BootstrapConfig(replicates=5, threads=2))
+        bootstrap_files(alignment, tmp_path / "out", BootstrapConfig(replicates=5, threads=2))
     assert len(fake.calls) == 2
 
 
@@ -154,7 +155,7 @@ def test_an_interruption_stops_everything_and_keeps_what_is_finished(fake, align
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        bootstrap(alignment, tmp_path / "out", BootstrapConfig(replicates=5, threads=2), progress=interrupt)
+        bootstrap_files(alignment, tmp_path / "out", BootstrapConfig(replicates=5, threads=2), progress=interrupt)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["bootstrap.json", "replicate_01.nwk.gz"]
 
 
@@ -162,7 +163,7 @@ def test_progress_is_reported_from_the_calling_thread(fake, alignment, tmp_path)
     line = "echo 'Iteration 30 / LogL: -1.5 / Time: 1h:0m:30s (2h:59m:29s left)'"
     fake(f"echo 'Iteration 10 / LogL: -1.5 / Time: 0h:0m:0s'\n{line}\nsleep 0.2\n{fake.good}")
     seen = []
-    bootstrap(
+    bootstrap_files(
         alignment,
         tmp_path / "out",
         TWO,
@@ -174,7 +175,7 @@ def test_progress_is_reported_from_the_calling_thread(fake, alignment, tmp_path)
         fractions = [item.fraction for item in news if item.replicate == replicate]
         assert fractions == [0.0, pytest.approx(3630 / 14400), 1.0]
     assert [item.done for item in news if item.fraction == 1] == [1, 2]
-    bootstrap(alignment, tmp_path / "out", replace(TWO, replicates=3), progress=seen.append)
+    bootstrap_files(alignment, tmp_path / "out", replace(TWO, replicates=3), progress=seen.append)
     assert (seen[-1].replicate, seen[-1].done) == (3, 3)
 
 
@@ -187,7 +188,7 @@ def test_progress_is_reported_from_the_calling_thread(fake, alignment, tmp_path)
 )
 def test_alignments_that_have_no_bootstrap(fake, tmp_path, taxa, rows, what):
     with pytest.raises(AlignmentError, match=what):
-        bootstrap(Alignment.from_sequences(taxa, rows), tmp_path / "out", TWO)
+        bootstrap_files(Alignment.from_sequences(taxa, rows), tmp_path / "out", TWO)
     assert not (tmp_path / "out").exists()
 
 
@@ -238,16 +239,16 @@ def test_a_place_that_cannot_be_used_is_known_before_any_run(fake, alignment, tm
     with pytest.MonkeyPatch.context() as patch:
         make(out, patch)
         with pytest.raises(FileProblem, match=what):
-            bootstrap(alignment, out, TWO)
+            bootstrap_files(alignment, out, TWO)
     assert fake.calls == []
 
 
 def test_a_cached_file_that_cannot_be_read_is_an_error(fake, alignment, tmp_path):
-    path = bootstrap(alignment, tmp_path / "out", TWO).files[0]
+    path = bootstrap_files(alignment, tmp_path / "out", TWO).files[0]
     path.unlink()
     path.mkdir()
     with pytest.raises(FileProblem, match=r"replicate_01\.nwk\.gz: is a directory"):
-        bootstrap(alignment, tmp_path / "out", TWO)
+        bootstrap_files(alignment, tmp_path / "out", TWO)
 
 
 def test_a_disk_that_is_full_at_the_end_leaves_no_half_file(fake, alignment, tmp_path, monkeypatch, contents):
@@ -256,7 +257,7 @@ def test_a_disk_that_is_full_at_the_end_leaves_no_half_file(fake, alignment, tmp
 
     fake(f"sleep 0.5\n{fake.good}")
     with pytest.raises(FileProblem, match=r"replicate_01\.nwk\.gz: cannot be written \(No space left on device"):
-        bootstrap(alignment, tmp_path / "out", BootstrapConfig(replicates=1), progress=fill_up)
+        bootstrap_files(alignment, tmp_path / "out", BootstrapConfig(replicates=1), progress=fill_up)
     assert list(contents(tmp_path / "out")) == ["bootstrap.json"]
 
 
@@ -266,7 +267,7 @@ def test_the_trees_are_those_of_the_program_in_its_order_on_the_users_names(fake
     writing = "".join(f"yes '{tree}' | head -n {count};" for tree, count in zip(trees, (1, 300, 699), strict=True))
     fake(f"{{ {writing} }} > bootstrap.ufboot")
     strange = Alignment.from_sequences(names, ["ACGT", "ACGA", "ACTT", "AATT", "GATT"])
-    sample = read_trees(bootstrap(strange, tmp_path / "out", TWO).files[0], taxa=names)
+    sample = read_trees(bootstrap_files(strange, tmp_path / "out", TWO).files[0], taxa=names)
     expected = parse_newick(trees, taxa=[f"t{taxon}" for taxon in range(5)]).topologies.parent
     np.testing.assert_array_equal(sample.topologies.parent, np.repeat(expected, (1, 300, 699), axis=0))
 
@@ -274,7 +275,18 @@ def test_the_trees_are_those_of_the_program_in_its_order_on_the_users_names(fake
 @pytest.mark.parametrize(
     ("setting", "what"),
     [
-        ({"count": 999}, "--count 999: IQ-TREE makes 1000 bootstrap trees or more"),
+        (
+            {"method": "iqtree", "count": 999},
+            "--count 999: IQ-TREE makes 1000 .* more. Give as many, or --method embedded",
+        ),
+        ({"count": 0}, "--count 0: give a whole number from 1"),
+        ({"method": "embedded", "count": 1_000_001}, "--count 1000001: give a whole number from 1 to 1,000,000"),
+        ({"method": "raxml"}, "--method 'raxml': choose one of auto, iqtree, embedded"),
+        ({"method": "embedded", "model": "MFP"}, "--model 'MFP': give JC, K80"),
+        ({"method": "iqtree", "keep": 5}, "--keep 5: IQ-TREE gives its bootstrap trees alone. Give --method embedded"),
+        ({"keep": -1}, "--keep -1: give a whole number"),
+        ({"within": -1.0}, "--within -1: give a number of log-likelihood units"),
+        ({"within": float("nan")}, "--within nan"),
         ({"replicates": 0}, "--replicates 0: give a number from 1 to 10000"),
         ({"replicates": 10**9}, "--replicates 1000000000: give"),
         ({"seed": -1}, "--seed -1: it must not be negative"),

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import time
+from dataclasses import replace
 from threading import Event
 
 import numpy as np
@@ -12,7 +13,7 @@ from phloem.config import BootstrapConfig
 from phloem.data.alignment import Alignment
 from phloem.data.reading import parse_alignment
 from phloem.errors import FileProblem, ProgramProblem
-from phloem.search.bootstrap import bootstrap
+from phloem.search.bootstrap import bootstrap_files
 from phloem.search.iqtree import FailedRun, find_iqtree, ultrafast_bootstrap
 from phloem.search.records import Stopped
 
@@ -111,8 +112,10 @@ def test_a_program_that_cannot_be_started(fake, alignment):
 
 def test_no_program_at_all(alignment, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ProgramProblem, match=r"none of iqtree3, iqtree2, iqtree is on PATH. Install it .* of your own"):
-        bootstrap(alignment, tmp_path / "out", ONE)
+    with pytest.raises(
+        ProgramProblem, match=r"none of iqtree3, iqtree2, iqtree is on PATH. Install it .* the method embedded"
+    ):
+        bootstrap_files(alignment, tmp_path / "out", replace(ONE, method="iqtree"))
     assert not (tmp_path / "out").exists()
 
 
@@ -134,7 +137,7 @@ def test_a_log_that_cannot_be_kept_does_not_hide_the_problem(fake, alignment, tm
     (out / "replicate_01.log").mkdir(parents=True)
     fake("exit 3")
     with pytest.raises(ProgramProblem, match=r"^replicate 1: IQ-TREE ended with exit code 3\.$"):
-        bootstrap(alignment, out, ONE)
+        bootstrap_files(alignment, out, ONE)
 
 
 def test_iqtree_sees_every_set_of_states_under_a_plain_name(fake, tmp_path):

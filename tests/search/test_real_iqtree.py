@@ -11,7 +11,7 @@ from phloem.data.alignment import Alignment
 from phloem.data.examples import find_trees
 from phloem.data.reading import read_alignment
 from phloem.errors import ProgramProblem
-from phloem.search.bootstrap import bootstrap
+from phloem.search.bootstrap import bootstrap_files
 from phloem.trees.reading import read_trees
 
 ONE = BootstrapConfig(replicates=1)
@@ -23,9 +23,9 @@ def primates() -> Alignment:
 
 
 def test_trees_do_not_depend_on_threads_and_do_on_the_seed(iqtree, primates, tmp_path):
-    one = bootstrap(primates, tmp_path / "one", BootstrapConfig(replicates=2, threads=1)).files
-    two = bootstrap(primates, tmp_path / "two", BootstrapConfig(replicates=2, threads=2)).files
-    other = bootstrap(primates, tmp_path / "other", BootstrapConfig(replicates=2, seed=2)).files
+    one = bootstrap_files(primates, tmp_path / "one", BootstrapConfig(replicates=2, threads=1)).files
+    two = bootstrap_files(primates, tmp_path / "two", BootstrapConfig(replicates=2, threads=2)).files
+    other = bootstrap_files(primates, tmp_path / "other", BootstrapConfig(replicates=2, seed=2)).files
     contents = [[path.read_bytes() for path in files] for files in (one, two, other)]
     assert contents[0] == contents[1]
     assert len({*contents[0], *contents[2]}) == 4
@@ -33,7 +33,7 @@ def test_trees_do_not_depend_on_threads_and_do_on_the_seed(iqtree, primates, tmp
 
 
 def test_trees_are_those_of_the_primates(iqtree, primates, tmp_path):
-    [path] = bootstrap(primates, tmp_path / "out", BootstrapConfig(replicates=1, count=1500)).files
+    [path] = bootstrap_files(primates, tmp_path / "out", BootstrapConfig(replicates=1, count=1500)).files
     sample = read_trees(path, taxa=primates.taxa)
     assert len(sample) == 1500
     found = sample.distinct()
@@ -45,7 +45,7 @@ def test_trees_are_those_of_the_primates(iqtree, primates, tmp_path):
 def test_runs_keep_odd_names(iqtree, tmp_path):
     names = ["a b'c(1)", "x:y", "[z]", "t0", "é,;"]
     odd = Alignment.from_sequences(names, ["ACGTACGTAA", "ACGTACGTAC", "ACGAACTTAC", "ACGAACTTCC", "ACTAACTTCC"])
-    [path] = bootstrap(odd, tmp_path / "out", ONE).files
+    [path] = bootstrap_files(odd, tmp_path / "out", ONE).files
     assert read_trees(path, taxa=names).taxa == tuple(names)
 
 
@@ -60,7 +60,7 @@ def test_runs_keep_odd_names(iqtree, tmp_path):
 )
 def test_identical_sequences_are_leaves_like_all_others(iqtree, tmp_path, rows):
     taxa = [f"taxon{number}" for number in range(len(rows))]
-    [path] = bootstrap(Alignment.from_sequences(taxa, rows), tmp_path / "out", ONE).files
+    [path] = bootstrap_files(Alignment.from_sequences(taxa, rows), tmp_path / "out", ONE).files
     sample = read_trees(path, taxa=taxa)
     frequencies = Counter(map(bytes, sample.topologies.parent))
     # Nothing tells identical sequences apart, so their resolutions come up about equally often.
@@ -70,17 +70,17 @@ def test_identical_sequences_are_leaves_like_all_others(iqtree, tmp_path, rows):
 def test_sequences_of_ambiguous_letters_are_nucleotides(iqtree, tmp_path):
     """Without being told, IQ-TREE takes these for proteins."""
     rows = ["RRYYSS", "MMKKWW", "BBDDHH", "VVNNAC", "ACGTAC"]
-    assert len(bootstrap(Alignment.from_sequences("ABCDE", rows), tmp_path / "out", ONE).files) == 1
+    assert len(bootstrap_files(Alignment.from_sequences("ABCDE", rows), tmp_path / "out", ONE).files) == 1
 
 
 def test_an_error_is_told_in_its_own_words(iqtree, primates, tmp_path):
     with pytest.raises(ProgramProblem, match=r"^replicate 1: IQ-TREE ended with exit code 2 \(ERROR: .*NOSUCH"):
-        bootstrap(primates, tmp_path / "out", BootstrapConfig(replicates=1, model="NOSUCH"))
+        bootstrap_files(primates, tmp_path / "out", BootstrapConfig(replicates=1, model="NOSUCH"))
     assert b"NOSUCH" in (tmp_path / "out" / "replicate_01.log").read_bytes()
 
 
 def test_a_run_is_stopped_at_once(iqtree, primates, tmp_path):
     start = time.monotonic()
     with pytest.raises(ProgramProblem, match=r"took more than 0\.2 seconds and was killed"):
-        bootstrap(primates, tmp_path / "out", BootstrapConfig(count=100_000, timeout=0.2))
+        bootstrap_files(primates, tmp_path / "out", BootstrapConfig(count=100_000, timeout=0.2))
     assert time.monotonic() - start < 10

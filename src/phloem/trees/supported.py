@@ -13,7 +13,7 @@ def format_supported(summary: SummaryTree) -> str:
 
 
 def write_supported(summary: SummaryTree, path: str | Path) -> None:
-    """NEXUS for .nex, .nexus, .t and .trees, else Newick. In NEXUS supports are comments for FigTree, `[&support=97]`."""
+    """NEXUS for .nex, .nexus, .t and .trees, with supports as comments for FigTree, `[&support=97]`; else Newick."""
     lines = [format_supported(summary)]
     if is_nexus_name(Path(path)):
         numbers = [str(number) for number in range(1, len(summary.taxa) + 1)]
