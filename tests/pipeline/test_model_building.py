@@ -4,7 +4,8 @@ import torch
 
 from inference.test_training import example
 from phloem.config import InferConfig
-from phloem.pipeline.model_building import build_model, single_threaded_products
+from phloem.pipeline.model_building import build_model
+from phloem.target.threads import single_threaded_products
 
 SUPPORT = example("split")[0].network.support
 

@@ -13,12 +13,13 @@ from phloem.inference.evaluation import evaluate
 from phloem.inference.training import Report, StepInfo, Training, train
 from phloem.pipeline.events import TrainingEvents
 from phloem.pipeline.history_file import HistoryFile
-from phloem.pipeline.model_building import build_model, build_target, single_threaded_products
+from phloem.pipeline.model_building import build_model, build_target
 from phloem.pipeline.results import Results, write_results
 from phloem.pipeline.run_directory import RunDirectory
 from phloem.pipeline.run_traces import CONFIG
 from phloem.pipeline.saving import CheckpointInterval, Saver
 from phloem.random_streams import RandomStream
+from phloem.target.threads import single_threaded_products
 from phloem.variational.support_file import write_support
 
 NEWS_SECONDS = 0.2

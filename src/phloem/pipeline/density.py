@@ -23,7 +23,6 @@ from phloem.files import read_bytes
 from phloem.interrupts import held, stoppable
 from phloem.pipeline.density_directory import DENSITY, HISTORY, DensityDirectory
 from phloem.pipeline.history_file import HistoryFile, read_history
-from phloem.pipeline.model_building import single_threaded_products
 from phloem.pipeline.owned_directory import claimed
 from phloem.pipeline.provenance import describe_file, write_provenance
 from phloem.pipeline.run_traces import CONFIG
@@ -31,6 +30,7 @@ from phloem.pipeline.saving import CheckpointInterval, Saver
 from phloem.pipeline.tree_files import list_tree_files, read_samples
 from phloem.random_streams import RandomStream
 from phloem.sealed_files import OtherFormat, OtherKind
+from phloem.target.threads import single_threaded_products
 from phloem.trees.sample import TreeSample, pool
 
 USUAL_INTERVAL = CheckpointInterval()

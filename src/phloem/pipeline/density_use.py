@@ -17,10 +17,10 @@ from phloem.files import check_can_write
 from phloem.kernels.arrays import FloatArray
 from phloem.pipeline.density import finite
 from phloem.pipeline.density_directory import DENSITY, DensityDirectory
-from phloem.pipeline.model_building import single_threaded_products
 from phloem.pipeline.tree_files import read_samples
 from phloem.random_streams import RandomStream
 from phloem.sealed_files import without_prefix
+from phloem.target.threads import single_threaded_products
 from phloem.trees.sample import TreeSample, pool
 from phloem.trees.topology_index import TopologyIndex
 from phloem.trees.writing import is_nexus_name, write_trees

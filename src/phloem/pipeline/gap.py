@@ -14,12 +14,13 @@ from phloem.errors import BadArgument
 from phloem.files import check_can_write, write_text
 from phloem.inference.gap import AmortizationGaps, amortization_gaps
 from phloem.kernels.arrays import FloatArray, LongArray
-from phloem.pipeline.model_building import build_target, single_threaded_products
+from phloem.pipeline.model_building import build_target
 from phloem.pipeline.opening import open_posterior, taxa_of
 from phloem.pipeline.posterior import Posterior
 from phloem.pipeline.run_directory import RunDirectory
 from phloem.pipeline.tree_files import list_tree_files, read_samples, refuse_overwriting
 from phloem.random_streams import RandomStream
+from phloem.target.threads import single_threaded_products
 from phloem.trees.credible import credible_set_size
 from phloem.trees.sample import TreeSample, pool
 from phloem.trees.writing import format_newick

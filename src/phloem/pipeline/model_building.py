@@ -1,8 +1,5 @@
 """From settings to the model that is trained and the target that it is trained for."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 
 from phloem.config import InferConfig, read_config
@@ -40,14 +37,3 @@ def restore_training(checkpoint: Checkpoint, target: TreePosterior) -> Training:
     training = Training(build_model(checkpoint.support, config), target, config.training, seed=config.seed)
     training.restore(checkpoint.training)
     return training
-
-
-@contextmanager
-def single_threaded_products() -> Iterator[None]:
-    """Keep torch to one core: its products are so small that more gain nothing, and on a busy machine they wait."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

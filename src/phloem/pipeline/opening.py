@@ -12,12 +12,13 @@ from phloem.inference.checkpoints import Checkpoint
 from phloem.inference.draws import DrawCollector, join
 from phloem.inference.evaluation import evaluate
 from phloem.pipeline.combination import summarize_runs
-from phloem.pipeline.model_building import build_target, restore_training, single_threaded_products
+from phloem.pipeline.model_building import build_target, restore_training
 from phloem.pipeline.posterior import Posterior, is_finished, load_posterior
 from phloem.pipeline.results import Results, summarize
 from phloem.pipeline.run_directory import RunDirectory
 from phloem.pipeline.run_traces import CONFIG
 from phloem.random_streams import RandomStream
+from phloem.target.threads import single_threaded_products
 from phloem.trees.splits import split_frequencies
 
 FIRST_LOOK = 10  # repeats at most, for a run that has not had its own evaluation

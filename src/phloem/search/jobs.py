@@ -9,6 +9,7 @@ from threading import Event
 from typing import TypeVar
 
 from phloem.interrupts import held
+from phloem.target.threads import single_threaded_products
 
 REPORT_SECONDS = 0.1
 
@@ -42,7 +43,7 @@ def run_jobs(
             for job in starting:
                 running[pool.submit(work, job, stop, partial(tell, job))] = job
 
-    with ThreadPoolExecutor(max(1, min(threads, len(jobs)))) as pool:
+    with single_threaded_products(), ThreadPoolExecutor(max(1, min(threads, len(jobs)))) as pool:
         try:
             start(pool, islice(waiting, threads))
             while running:

@@ -11,6 +11,7 @@ import numpy as np
 
 from phloem.kernels.arrays import BoolArray, FloatArray, LongArray, RealArray
 from phloem.random_streams import RandomStream
+from phloem.target.products import matrix_product
 
 # Trees that differ by less than this are as good, as in the ultrafast bootstrap (Hoang et al. 2018).
 TIE = 0.5
@@ -60,7 +61,7 @@ class Resampling:
         for part, (replicates, counts) in enumerate(self._parts()):
             highest = np.full(counts.shape[1], -1.0, np.float32)
             for block, start in enumerate(range(0, len(self._kept), TREES_AT_A_TIME)):
-                values = self._kept[start : start + TREES_AT_A_TIME] @ counts
+                values = matrix_product(self._kept[start : start + TREES_AT_A_TIME], counts)
                 lots = self._stream.named("ties").at(part, block).generator().random(values.shape, np.float32)
                 lots[values < self._best[replicates] - TIE] = -1.0
                 winners = lots.argmax(axis=0)
@@ -73,7 +74,7 @@ class Resampling:
     def _show(self, numbers: LongArray, differences: RealArray) -> None:
         behind = np.full(len(numbers), np.inf, np.float32)
         for replicates, counts in self._parts():
-            values = differences @ counts
+            values = matrix_product(differences, counts)
             winners = values.argmax(axis=0)
             highest = values[winners, np.arange(values.shape[1])]
             better = highest > self._best[replicates]
@@ -92,7 +93,7 @@ class Resampling:
         for replicates, counts in self._parts():
             for start in range(0, len(kept), TREES_AT_A_TIME):
                 part = slice(start, start + TREES_AT_A_TIME)
-                gaps = (self._best[replicates] - kept[part] @ counts).min(axis=1)
+                gaps = (self._best[replicates] - matrix_product(kept[part], counts)).min(axis=1)
                 behind[part] = np.minimum(behind[part], gaps)
         room = max(1, self._largest_kept // (2 * kept[0].nbytes))
         staying: BoolArray = np.isin(numbers, self.choices) & (behind <= TIE)

@@ -5,11 +5,14 @@ for its slowest thread even where one thread is asked for.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+
+import torch
 
 from phloem.interrupts import held
 
@@ -46,3 +49,14 @@ def share_tasks(tasks: int, threads: int, work: Callable[[int, int], None]) -> N
     work(bounds[0], bounds[1])
     for share in waiting:
         share.result()
+
+
+@contextmanager
+def single_threaded_products() -> Iterator[None]:
+    """Keep torch to one core: its products are so small that more gain nothing, and on a busy machine they wait."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
