@@ -1,1 +1,1 @@
-"""Where to look: bootstrap trees, and the external programs that make them."""
+"""Where to look: bootstrap trees and the maximum-likelihood tree, by our own search or by external programs."""

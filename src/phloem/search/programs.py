@@ -43,8 +43,8 @@ class Program(NamedTuple):
         return next(filter(None, map(shutil.which, self.commands)), None)
 
 
-IQTREE = Program("IQ-TREE", ("iqtree3", "iqtree2", "iqtree"), ("--version",), "bootstrap trees")
-MRBAYES = Program("MrBayes", ("mb",), ("-v",), "reference posteriors")
+IQTREE = Program("IQ-TREE", ("iqtree3", "iqtree2", "iqtree"), ("--version",), "optional: bootstrap trees")
+MRBAYES = Program("MrBayes", ("mb",), ("-v",), "optional: reference posteriors")
 
 
 def _ask_version(path: str, arguments: tuple[str, ...]) -> str | None:
