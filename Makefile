@@ -30,7 +30,7 @@ format: $(VENV)/.developing
 	$(BIN)/python -m ruff check --fix $(CODE)
 
 bench: $(VENV)/.developing $(VENV)/.kernels
-	for script in embedding recovery reading likelihood sbn features step density summaries; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in embedding recovery reading likelihood sbn features step density starts bootstrap summaries; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
