@@ -75,8 +75,8 @@ def test_below_the_least_only_the_middle_is_fitted_and_above_it_four_more(topolo
         nodes[nodes == topology.root] = 0  # the same branch, by its other end
         np.testing.assert_array_equal(middle.lengths[place, 1:], lengths[nodes[1:]])
 
-        def loss(log_length, move=move, own=middle.lengths[place].copy()):
-            own[0] = np.exp(log_length)
+        def loss(log_length, move=move, outer=middle.lengths[place, 1:]):
+            own = np.append(np.exp(log_length), outer)
             return -log_likelihood(surface, *after(topology, lengths, move, own))
 
         best = max(

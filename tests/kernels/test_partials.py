@@ -1,4 +1,4 @@
-"""Likelihoods on both sides of every branch: whatever branch they meet at, they say the same as the likelihood engine."""
+"""Partials of placed trees against the likelihood engine, many taxa and very short branches included."""
 
 import numpy as np
 import pytest
