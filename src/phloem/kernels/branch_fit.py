@@ -19,6 +19,7 @@ from phloem.kernels.partials import FACTOR, LOG_FACTOR
 from phloem.kernels.pointers import at, shift
 
 SHORTEST, LONGEST = 1e-8, 100.0
+FARTHEST_START = 2.0  # beyond it the curve can be so flat that nothing shows where its peak is
 MOST_STEPS = 30
 MOST_SCALING = 4  # steps by which a constant is multiplied without leaving the range of numbers
 
@@ -110,7 +111,7 @@ def best_length(terms, exponents, weights, start, tolerance):
     changes tenfold or less.
     """
     low, high = SHORTEST, LONGEST
-    length = min(max(start, low), high)
+    length = min(max(start, low), FARTHEST_START)
     floor_known = False
     for _ in range(MOST_STEPS):
         slope, curve = _slopes(terms, exponents, weights, length)

@@ -2,7 +2,7 @@
 
 The subtree of `node` hangs on `joint`, which goes with it; the joint's other child takes its place, with one branch for
 two. On another branch the joint stands in the middle, and only the branch that carries the subtree is fitted: a rough
-score, but of all trees that lie so close.
+score, but of most trees that lie so close. Subtrees are those without taxon 0, on which the tree hangs.
 """
 
 import numpy as np

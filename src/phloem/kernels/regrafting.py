@@ -14,9 +14,10 @@ from phloem.kernels.pointers import at
 
 @kernel
 def regraft_subtrees(states: ByteArray, weights: LongArray, parent: IntArray, most_rounds: int) -> IntArray:
-    """Parents (2n-2,) of a tree that no move of one subtree improves, from one with taxon 0's neighbour as the root.
+    """Parents (2n-2,) of a tree that no move of a subtree improves, from one with taxon 0's neighbour as the root.
 
-    Of branches that are equally good the first from the top is taken. It ends after `most_rounds` at the latest.
+    Subtrees are those without taxon 0. Of branches that are equally good the first from the top is taken. It ends after
+    `most_rounds` at the latest.
     """
     nodes = len(parent)
     below, short_weights = padded(states, weights, nodes)
