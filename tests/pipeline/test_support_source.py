@@ -11,6 +11,7 @@ from phloem.config import MODEL_PARAMETERS, InferConfig, ModelConfig, SupportCon
 from phloem.display.news import News, Notice
 from phloem.errors import ConfigError, FileProblem, ProgramProblem
 from phloem.pipeline.support_source import SupportSource
+from phloem.search.bootstrap import BootstrapProgress
 
 TINY = {"branches": "split", "training": {"steps": 2}, "evaluation": {"repeats": 1, "samples": 5}}
 OTHER_TREES = SEVEN_TREES.replace("t2,(t3", "t3,(t2").replace("1000 >", "40 >>")
@@ -155,3 +156,20 @@ def test_the_embedded_search_knows_every_model_of_infer(seven, tmp_path, nowhere
     given = {key: value for key, value in numbers.items() if key in MODEL_PARAMETERS[name]}
     config = InferConfig(model=ModelConfig(name, **given, **rates))
     assert SupportSource("dna", phloem.read_alignment(seven), config, (), tmp_path).bootstrap
+
+
+def test_the_share_does_not_fall_where_a_search_thinks_again(seven, tmp_path, monkeypatch, nowhere):
+    """A search that finds a better tree has more to do than it thought."""
+
+    def doubt(_alignment, _directory, _config, *, progress):
+        for news in ((1, 0.5, 0), (1, 0.2, 0), (2, 0.4, 0), (1, 1.0, 1), (2, 0.1, 1)):
+            progress(BootstrapProgress(*news))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("phloem.pipeline.support_source.bootstrap_files", doubt)
+    config = InferConfig(support=SupportConfig(replicates=2))
+    source = SupportSource("dna", phloem.read_alignment(seven), config, (), tmp_path)
+    shares = []
+    with pytest.raises(KeyboardInterrupt):
+        source.collect(1, progress=shares.append)
+    assert shares == pytest.approx([0.25, 0.25, 0.3, 0.7, 0.7])
