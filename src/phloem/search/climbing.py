@@ -19,6 +19,8 @@ ROUGH, FINE = 0.05, 0.005
 HOPE = 5.0
 WORTH_REPLACING = 0.1  # a tree that was seen before counts again with lengths that are so much better
 
+LARGEST_VISITED = 2**26  # bytes of patterns' log-likelihoods that one climb may bring
+
 
 class Peak(NamedTuple):
     """A tree that no interchange improves."""
@@ -69,6 +71,7 @@ class Climb:
             else:
                 value = tree.smooth(5, FINE)
                 branches, at_top = every, True
+        value = tree.smooth(1, FINE)  # moves that did not hold left partials of other trees behind
         self._keep_peak(value)
         return Peak(*tree.current(), value, tree.key)
 
@@ -89,7 +92,16 @@ class Climb:
                     scored.sites[new],
                 )
             )
+            self._forget_worst()
         return scored
+
+    def _forget_worst(self) -> None:
+        """If what was seen takes too much memory, the better half stays."""
+        if sum(part.sites.nbytes for part in self.visited) <= LARGEST_VISITED:
+            return
+        keys, parents, values, sites = map(np.concatenate, zip(*self.visited, strict=True))
+        better = np.sort(np.argsort(-values, kind="stable")[: max(1, len(values) // 2)])
+        self.visited = [VisitedTrees(keys[better], parents[better], values[better], sites[better])]
 
     def _keep_peak(self, value: float) -> None:
         """The tree as it stands: it has better lengths than when it was a neighbour, so it counts again."""

@@ -1,5 +1,6 @@
 """The search: climbs from many starts, then from perturbed good trees, until nothing better turns up."""
 
+import math
 from collections.abc import Sequence
 from queue import SimpleQueue
 from threading import Event
@@ -32,10 +33,11 @@ START_LENGTH = 0.05
 
 
 class Start(NamedTuple):
-    """A tree to climb from."""
+    """A tree to climb from, and its log-likelihood where that is known."""
 
     topology: TopologyBatch  # one
     lengths: FloatArray  # (2n-3,)
+    log_likelihood: float = -math.inf
 
 
 class TreeSearch:
@@ -59,14 +61,15 @@ class TreeSearch:
 
     def climb_from(self, starts: Sequence[Start]) -> None:
         """Climb from each start and put the peaks into the pool."""
-        floor = self.pool[0].log_likelihood - REACH if self.pool else -np.inf
+        values = [peak.log_likelihood for peak in self.pool] + [start.log_likelihood for start in starts]
+        floor = max(values) - REACH
         ended: list[tuple[Peak, list[VisitedTrees]] | None] = [None] * len(starts)
 
         def climb(first: int, last: int) -> None:
             room = self._rooms.get()
             try:
                 for place in range(first, last):
-                    room.place(*starts[place])
+                    room.place(starts[place].topology, starts[place].lengths)
                     run = Climb(room, floor, self._visits.known, self._stop)
                     ended[place] = run.peak(), run.visited
             finally:
@@ -132,17 +135,15 @@ def first_starts(surface: Surface, patterns: SitePatterns, *, stream: RandomStre
     room = SearchTree(surface)
     distances = pair_distances(surface.rates, surface.tables, surface.tips, ROUGH)
     joined, lengths = neighbor_joining(np.minimum(distances, SATURATED))
-    starts = [Start(joined, lengths[0])]
-    plain = np.full(joined.branch_count, START_LENGTH)
-    for number in range(PARSIMONY_TREES):
-        topology = parsimony_topologies(patterns, 1, stream=stream.named("parsimony").at(number))
-        starts.append(Start(topology, plain))
-    scored: dict[int, tuple[float, Start]] = {}
-    for start in starts:
+    scored: dict[int, Start] = {}
+    for number in range(1 + PARSIMONY_TREES):
         if stop.is_set():
             raise Stopped
-        room.place(*start)
+        topology, start_lengths = joined, lengths[0]
+        if number:
+            topology = parsimony_topologies(patterns, 1, stream=stream.named("parsimony").at(number))
+            start_lengths = np.full(joined.branch_count, START_LENGTH)
+        room.place(topology, start_lengths)
         value = room.smooth(2, ROUGH)
-        scored.setdefault(room.key, (value, Start(*room.current())))
-    ordered = sorted(scored.values(), key=lambda entry: -entry[0])
-    return [start for _, start in ordered[:FIRST_CLIMBS]]
+        scored.setdefault(room.key, Start(*room.current(), value))
+    return sorted(scored.values(), key=lambda start: -start.log_likelihood)[:FIRST_CLIMBS]
