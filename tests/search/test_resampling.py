@@ -1,0 +1,173 @@
+"""Bootstrap by resampling against explicit products in double precision."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from phloem.random_streams import RandomStream
+from phloem.search import resampling as module
+from phloem.search.resampling import TIE, Resampling
+
+STREAM = RandomStream(5, "test resampling")
+REPLICATES = 60
+
+
+def small_parts(monkeypatch, replicates=7, trees=3):
+    monkeypatch.setattr(module, "REPLICATES_AT_A_TIME", replicates)
+    monkeypatch.setattr(module, "TREES_AT_A_TIME", trees)
+
+
+def random_trees(seed, trees=25, patterns=12, spread=0.3):
+    """Counts of patterns, and log-likelihoods of the patterns of trees that are about equally good."""
+    random = np.random.default_rng(seed)
+    counts = random.integers(1, 9, patterns).astype(float)
+    sites = -5 + random.normal(0, spread, (trees, patterns))
+    return counts, sites.astype(np.float32)
+
+
+def products(resampling, sites):
+    """Log-likelihoods of all trees on all replicates, (trees, replicates), in double precision."""
+    drawn = np.concatenate([counts for _, counts in resampling._parts()], axis=1).astype(np.float64)
+    return sites[:, : len(drawn)].astype(np.float64) @ drawn
+
+
+def shown(counts, sites, **others):
+    resampling = Resampling(counts, REPLICATES, stream=STREAM, **others)
+    resampling.add(np.arange(len(sites)), sites)
+    return resampling
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=30)
+def test_choices_are_the_largest_products(seed):
+    counts, sites = random_trees(seed)
+    resampling = shown(counts, sites)
+    values = products(resampling, sites)
+    best = values.max(axis=0)
+    np.testing.assert_allclose(values[resampling.choices, np.arange(REPLICATES)], best, atol=1e-3)
+    clear = np.sort(values, axis=0)[-2] < best - 1e-3
+    np.testing.assert_array_equal(resampling.choices[clear], values.argmax(axis=0)[clear])
+
+
+def test_patterns_that_fill_up_blocks_do_not_count():
+    counts, sites = random_trees(2)
+    wider = np.hstack([sites, np.random.default_rng(1).normal(0, 100, (len(sites), 20)).astype(np.float32)])
+    np.testing.assert_array_equal(shown(counts, sites).choices, shown(counts, wider).choices)
+
+
+@pytest.mark.parametrize("trees", [1, 3, 100])
+def test_trees_shown_in_parts_and_products_made_in_parts_change_nothing(monkeypatch, trees):
+    counts, sites = random_trees(3)
+    numbers = np.arange(len(sites))
+    small_parts(monkeypatch, replicates=7, trees=25)
+    whole = shown(counts, sites)
+    small_parts(monkeypatch, replicates=7, trees=trees)
+    in_parts = shown(counts, sites)
+    in_calls = Resampling(counts, REPLICATES, stream=STREAM)
+    for place in range(0, len(sites), 4):
+        in_calls.add(numbers[place : place + 4], sites[place : place + 4])
+    for other in (in_parts, in_calls):
+        np.testing.assert_array_equal(other.choices, whole.choices)
+        values = products(other, sites)
+        chosen = other.choose()
+        assert (values[chosen, np.arange(REPLICATES)] >= values.max(axis=0) - TIE - 1e-3).all()
+        # What comes early is kept for replicates whose best is found later; nothing that counts is missing.
+        near = (values >= values.max(axis=0) - TIE + 1e-3).any(axis=1)
+        assert set(np.flatnonzero(near)) <= set(other.numbers.tolist())
+
+
+def test_counts_that_do_not_fit_are_drawn_anew_and_are_the_same(monkeypatch):
+    counts, sites = random_trees(4)
+    small_parts(monkeypatch, replicates=10)
+    kept = shown(counts, sites)
+    monkeypatch.setattr(module, "LARGEST_COUNTS", 0)
+    drawn = shown(counts, sites)
+    assert kept._drawn
+    assert not drawn._drawn
+    np.testing.assert_array_equal(kept.choices, drawn.choices)
+    np.testing.assert_array_equal(kept.choose(), drawn.choose())
+
+
+def test_a_replicate_has_as_many_sites_as_the_alignment_drawn_alike():
+    counts = np.array([1.0, 2.0, 5.0, 12.0])
+    resampling = Resampling(counts, 4000, stream=STREAM)
+    drawn = np.concatenate([part for _, part in resampling._parts()], axis=1)
+    assert drawn.shape == (4, 4000)
+    assert (drawn.sum(axis=0) == 20).all()
+    shares = counts / 20
+    errors = np.sqrt(20 * shares * (1 - shares) / 4000)
+    assert (np.abs(drawn.mean(axis=1) - counts) < 4 * errors).all()
+    np.testing.assert_allclose(drawn.var(axis=1), 20 * shares * (1 - shares), rtol=0.15)
+    # One pattern of count 1: its number of draws is binomial.
+    observed = np.bincount(drawn[0].astype(int), minlength=5)[:5]
+    expected = 4000 * stats.binom.pmf(np.arange(5), 20, 0.05)
+    expected[4] += 4000 - expected.sum()
+    assert stats.chisquare(np.append(observed[:4], 4000 - observed[:4].sum()), expected).pvalue > 1e-3
+    other = Resampling(counts, 4000, stream=RandomStream(6, "test resampling"))
+    assert not np.array_equal(drawn, np.concatenate([part for _, part in other._parts()], axis=1))
+
+
+@pytest.mark.parametrize("trees_at_a_time", [2, 1000])
+def test_equally_good_trees_are_chosen_alike_and_others_never(monkeypatch, trees_at_a_time):
+    monkeypatch.setattr(module, "TREES_AT_A_TIME", trees_at_a_time)
+    counts = np.array([3.0, 7.0])
+    sites = np.zeros((8, 2), np.float32) - 2
+    sites[5] -= 0.04  # 0.4 worse on ten sites: a tie
+    sites[6] -= 0.06  # 0.6 worse: none
+    sites[7] -= 1.0
+    resampling = Resampling(counts, 6000, stream=STREAM)
+    resampling.add(np.arange(8), sites)
+    chosen = np.bincount(resampling.choose(), minlength=8)
+    assert (chosen[6:] == 0).all()
+    assert stats.chisquare(chosen[:6]).pvalue > 1e-3
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=20)
+def test_choosing_picks_trees_within_a_tie(seed):
+    counts, sites = random_trees(seed, spread=0.1)
+    resampling = shown(counts, sites)
+    values = products(resampling, sites)
+    chosen = resampling.choose()
+    assert (values[chosen, np.arange(REPLICATES)] >= values.max(axis=0) - TIE - 1e-3).all()
+    np.testing.assert_array_equal(chosen, resampling.choose())
+
+
+@pytest.mark.parametrize("room", [1, 5, 12])
+def test_forgetting_keeps_every_replicates_best_where_there_is_room_for_them(monkeypatch, room):
+    small_parts(monkeypatch)
+    counts, sites = random_trees(7, trees=40, spread=0.05)
+    resampling = Resampling(counts, REPLICATES, stream=STREAM, largest_kept=2 * room * sites[0].nbytes)
+    unbounded = shown(counts, sites)
+    for place in range(0, 40, 5):
+        resampling.add(np.arange(place, place + 5), sites[place : place + 5])
+        assert len(resampling.numbers) <= 2 * room
+    np.testing.assert_array_equal(resampling.choices, unbounded.choices)
+    best = set(resampling.choices.tolist())
+    if len(best) <= room:
+        assert best <= set(resampling.numbers.tolist())
+    chosen = resampling.choose()
+    assert (chosen >= 0).all()
+
+
+def test_a_tree_shown_again_with_better_lengths_competes_under_its_number():
+    counts = np.array([5.0, 5.0])
+    sites = np.array([[-2.0, -2.0], [-2.5, -2.5]], np.float32)
+    resampling = shown(counts, sites)
+    assert (resampling.choices == 0).all()
+    resampling.add(np.array([1]), np.array([[-1.0, -1.0]], np.float32))
+    assert (resampling.choices == 1).all()
+    assert (resampling.choose() == 1).all()
+
+
+def test_large_log_likelihoods_lose_no_digits():
+    """Sums of ten thousand sites in single precision would be good to a unit or so, were they not differences."""
+    counts = np.full(2000, 5.0)
+    random = np.random.default_rng(8)
+    common = -10 + random.normal(0, 1, 2000)
+    sites = (common + random.normal(0, 1e-3, (10, 2000))).astype(np.float32)
+    resampling = shown(counts, sites)
+    values = products(resampling, sites)
+    np.testing.assert_allclose(values[resampling.choices, np.arange(REPLICATES)], values.max(axis=0), atol=0.01, rtol=0)
