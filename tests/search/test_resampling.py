@@ -1,5 +1,7 @@
 """Bootstrap by resampling against explicit products in double precision."""
 
+from threading import Event
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from scipy import stats
 
 from phloem.random_streams import RandomStream
 from phloem.search import resampling as module
+from phloem.search.records import Stopped
 from phloem.search.resampling import TIE, Resampling
 
 STREAM = RandomStream(5, "test resampling")
@@ -171,3 +174,13 @@ def test_large_log_likelihoods_lose_no_digits():
     resampling = shown(counts, sites)
     values = products(resampling, sites)
     np.testing.assert_allclose(values[resampling.choices, np.arange(REPLICATES)], values.max(axis=0), atol=0.01, rtol=0)
+
+
+def test_it_ends_between_two_parts_once_it_is_told_to_stop(monkeypatch):
+    small_parts(monkeypatch)
+    counts, sites = random_trees(0)
+    stop = Event()
+    resampling = shown(counts, sites, stop=stop)
+    stop.set()
+    with pytest.raises(Stopped):
+        resampling.choose()

@@ -51,7 +51,7 @@ def search_trees(
     starts = first_starts(surface, patterns, stream=stream, stop=stop)
     if not surface.model.is_jukes_cantor:
         surface = _fitted_surface(surface, patterns, form, starts[0], stop)
-    resampling = Resampling(surface.patterns.counts, config.count, stream=stream.named("replicates"))
+    resampling = Resampling(surface.patterns.counts, config.count, stream=stream.named("replicates"), stop=stop)
     visits = Visits(resampling, len(alignment.taxa), config.keep)
     threads = config.threads or available_threads()
     search = TreeSearch(surface, visits, stream=stream, threads=threads, stop=stop)

@@ -6,11 +6,13 @@ the visited tree with the largest one.
 """
 
 from collections.abc import Iterator
+from threading import Event
 
 import numpy as np
 
 from phloem.kernels.arrays import BoolArray, FloatArray, LongArray, RealArray
 from phloem.random_streams import RandomStream
+from phloem.search.records import Stopped
 from phloem.target.products import matrix_product
 
 # Trees that differ by less than this are as good, as in the ultrafast bootstrap (Hoang et al. 2018).
@@ -25,15 +27,23 @@ class Resampling:
     """Replicates of one alignment, and for each the best of the trees that it has been shown.
 
     Only trees that are or might be as good as the best of some replicate are kept. Memory is bounded: products are
-    made in parts, and if too many trees are kept those that are farthest behind go.
+    made in parts, and if too many trees are kept those that are farthest behind go. Once `stop` is set it ends with
+    `Stopped`.
     """
 
     def __init__(
-        self, counts: FloatArray, replicates: int, *, stream: RandomStream, largest_kept: int = LARGEST_KEPT
+        self,
+        counts: FloatArray,
+        replicates: int,
+        *,
+        stream: RandomStream,
+        stop: Event | None = None,
+        largest_kept: int = LARGEST_KEPT,
     ) -> None:
         self._counts = counts
         self._replicates = replicates
         self._stream = stream
+        self._stop = stop or Event()
         self._largest_kept = largest_kept
         self._best = np.full(replicates, -np.inf, np.float32)
         self._reference: RealArray | None = None
@@ -103,6 +113,8 @@ class Resampling:
     def _parts(self) -> Iterator[tuple[slice, RealArray]]:
         """Replicates, some at a time, with the counts of their patterns (patterns, replicates)."""
         for part, start in enumerate(range(0, self._replicates, REPLICATES_AT_A_TIME)):
+            if self._stop.is_set():
+                raise Stopped
             count = min(REPLICATES_AT_A_TIME, self._replicates - start)
             counts = self._drawn.get(part)
             if counts is None:
