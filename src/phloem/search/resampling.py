@@ -66,19 +66,28 @@ class Resampling:
             self._show(numbers[part], differences[part])
 
     def choose(self) -> LongArray:
-        """The tree of every replicate: one of those that are as good as its best, at random, (replicates,)."""
-        chosen = np.empty(self._replicates, np.int64)
+        """The tree of every replicate: one of those that are as good as its best, at random, (replicates,).
+
+        A tree that is kept with several branch lengths takes part once, with those that fit the replicate best. Where
+        all that are as good have been forgotten it is the best tree itself.
+        """
+        chosen = self.choices.copy()
+        order = np.argsort(self.numbers, kind="stable")
+        distinct, first = np.unique(self.numbers[order], return_index=True)
+        bounds = np.append(first, len(order))
         for part, (replicates, counts) in enumerate(self._parts()):
             highest = np.full(counts.shape[1], -1.0, np.float32)
-            for block, start in enumerate(range(0, len(self._kept), TREES_AT_A_TIME)):
-                values = matrix_product(self._kept[start : start + TREES_AT_A_TIME], counts)
+            for block, start in enumerate(range(0, len(distinct), TREES_AT_A_TIME)):
+                rows = bounds[start : start + TREES_AT_A_TIME + 1]
+                fits = matrix_product(self._kept[order[rows[0] : rows[-1]]], counts)
+                values = np.maximum.reduceat(fits, rows[:-1] - rows[0], axis=0)  # (trees, replicates)
                 lots = self._stream.named("ties").at(part, block).generator().random(values.shape, np.float32)
                 lots[values < self._best[replicates] - TIE] = -1.0
                 winners = lots.argmax(axis=0)
                 drawn = lots[winners, np.arange(lots.shape[1])]
                 better = drawn > highest
                 highest[better] = drawn[better]
-                chosen[replicates][better] = self.numbers[start + winners[better]]
+                chosen[replicates][better] = distinct[start + winners[better]]
         return chosen
 
     def _show(self, numbers: LongArray, differences: RealArray) -> None:
