@@ -49,12 +49,11 @@ def test_no_interchange_of_a_peak_gains(name, kind):
 def test_peaks_are_better_than_their_neighbours_with_all_lengths_fitted_but_for_a_few():
     """A neighbour whose likelihood needs more than the five fitted branches can be missed: one peak in about fifty."""
     gains = []
-    for name in MODELS:
-        for seed in range(4):
-            surface = Surface(compress(evolved(8, 120, seed, MODELS[name])[0]), MODELS[name])
-            peak = climb_on(surface, seed).peak()
-            assert optimum(surface, peak.topology)[0] < peak.log_likelihood + 0.05
-            gains.append(optimum(surface, nni_neighbors(peak.topology)).max() - peak.log_likelihood)
+    for seed in range(12):
+        surface = Surface(compress(evolved(8, 120, seed, MODELS["JC"])[0]), MODELS["JC"])
+        peak = climb_on(surface, seed).peak()
+        assert optimum(surface, peak.topology)[0] < peak.log_likelihood + 0.05
+        gains.append(optimum(surface, nni_neighbors(peak.topology)).max() - peak.log_likelihood)
     assert np.mean(np.array(gains) < 0.05) > 0.9
 
 

@@ -49,7 +49,8 @@ def test_starts_are_distinct_trees_best_first_with_their_lengths_fitted():
     surface = Surface(patterns, MODELS["JC"])
     starts = first_starts(surface, patterns, stream=STREAM, stop=Event())
     assert 1 < len(starts) <= FIRST_CLIMBS
-    values = [log_likelihood(surface, *start) for start in starts]
+    values = [log_likelihood(surface, start.topology, start.lengths) for start in starts]
+    assert values == pytest.approx([start.log_likelihood for start in starts])
     assert values == sorted(values, reverse=True)
     assert len({start.topology.parent.tobytes() for start in starts}) == len(starts)
     plain = [log_likelihood(surface, start.topology, np.full(47, 0.05)) for start in starts]

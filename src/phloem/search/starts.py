@@ -17,6 +17,7 @@ LEAST_TAXA = 3
 # Branches of neighbour joining can be negative, which no model understands; optimised ones are not shorter either.
 LEAST_LENGTH = 1e-8
 MOST_ROUNDS = 20  # over all subtrees; four or five are usual
+LARGEST_ROUNDS = 2_000_000  # nodes² · rounds: of 500 taxa and more few or none can be paid for
 SYMMETRY = 1e-9  # how much d(i, j) and d(j, i) may differ, as a share of the largest distance
 
 
@@ -37,11 +38,13 @@ def parsimony_topologies(patterns: SitePatterns, count: int, *, stream: RandomSt
     ranks = stream.named("order").generator().random((count, taxa))
     orders = np.argsort(ranks, axis=1, kind="stable").astype(np.int32)
     picks = stream.named("ties").generator().random((count, taxa - 3))
-    parents = np.empty((count, 2 * taxa - 2), np.int32)
+    nodes = 2 * taxa - 2
+    rounds = min(MOST_ROUNDS, LARGEST_ROUNDS // nodes**2)
+    parents = np.empty((count, nodes), np.int32)
     for tree in range(count):  # one tree a call, as nothing can interrupt a kernel
         own = slice(tree, tree + 1)
         added = TopologyBatch.from_trusted(stepwise_addition(states, weights, orders[own], picks[own]))
-        parents[tree] = regraft_subtrees(states, weights, added.parent[0], MOST_ROUNDS)
+        parents[tree] = regraft_subtrees(states, weights, added.parent[0], rounds)
     return TopologyBatch.from_trusted(parents)
 
 
