@@ -27,7 +27,7 @@ def climb_on(surface, seed, floor=-np.inf, known=None):
 
 def optimum(surface, topologies):
     likelihood = TreeLikelihood(surface.patterns, surface.model, threads=1)
-    return optimize_branch_lengths(likelihood, topologies, tolerance=1e-7).log_likelihoods
+    return optimize_branch_lengths(likelihood, topologies, tolerance=1e-4).log_likelihoods
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -84,16 +84,34 @@ def test_what_was_seen_is_what_it_says(name):
     assert neighbours <= {row.tobytes() for row in topologies.parent}
 
 
+def test_moves_that_turn_out_worse_are_taken_back(monkeypatch):
+    surface = Surface(compress(evolved(12, 150, 3)[0]), MODELS["JC"])
+    climb = climb_on(surface, 3)
+    tree = climb._tree
+    value = tree.smooth(2, ROUGH)
+    state, key = tree.copy_state(), tree.key
+    scored = climb._score(tree.inner_branches, value)
+    assert scored.log_likelihoods.max() > value + 1
+    reached = []
+    monkeypatch.setattr(tree, "smooth", lambda _passes, _tolerance: reached.append(tree.key) or -np.inf)
+    assert climb._move(scored, value) is None
+    assert len(set(reached)) == 2  # all moves at once, and then the best alone
+    assert key not in reached
+    for before, now in zip(state, tree.copy_state(), strict=True):
+        np.testing.assert_array_equal(now, before)
+
+
 def test_only_trees_above_the_floor_are_kept():
     surface = Surface(compress(evolved(10, 150, 4)[0]), MODELS["JC"])
     free = climb_on(surface, 4)
     peak = free.peak()
-    floor = peak.log_likelihood - 10
-    bounded = climb_on(surface, 4, floor)
-    assert bounded.peak().key == peak.key
-    values = np.concatenate([part.log_likelihoods for part in bounded.visited])
-    assert values.min() > floor
-    assert 0 < len(values) < sum(len(part.keys) for part in free.visited)
+    seen = np.sort(np.concatenate([part.log_likelihoods for part in free.visited]))
+    for floor in (peak.log_likelihood - 10, *seen[-25:-5:4].tolist()):
+        bounded = climb_on(surface, 4, floor)
+        assert bounded.peak().key == peak.key
+        values = np.concatenate([part.log_likelihoods for part in bounded.visited])
+        assert values.min() > floor
+        assert 0 < len(values) < len(seen)
     above = climb_on(surface, 4, np.inf)
     above.peak()
     assert above.visited == []

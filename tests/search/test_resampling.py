@@ -153,15 +153,16 @@ def test_choosing_picks_trees_within_a_tie(seed):
 @pytest.mark.parametrize("room", [1, 3, 10])
 def test_forgetting_keeps_every_replicates_best_and_its_row_where_there_is_room(monkeypatch, room):
     small_parts(monkeypatch)
-    counts, sites = random_trees(7, trees=40)
+    counts, sites = random_trees(0, trees=60, spread=0.02)
     resampling = Resampling(counts, REPLICATES, stream=STREAM, largest_kept=2 * room * sites[0].nbytes)
     unbounded = shown(counts, sites)
-    for place in range(0, 40, 5):
+    for place in range(0, 60, 5):
         resampling.add(np.arange(place, place + 5), sites[place : place + 5])
         assert len(resampling.numbers) <= 2 * room
     np.testing.assert_array_equal(resampling.choices, unbounded.choices)
     best = set(resampling.choices.tolist())
     assert 3 < len(best) <= 10
+    assert len(unbounded.numbers) > 20
     if room == 10:
         assert best <= set(resampling.numbers.tolist())
     values = products(resampling, sites)

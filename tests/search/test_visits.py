@@ -77,7 +77,7 @@ def test_without_keeping_there_are_no_best_trees():
 
 def test_a_tree_seen_again_counts_with_its_better_fit():
     topologies = all_topologies(6)
-    visits, resampling = visits_of(keep=3)
+    visits, resampling = visits_of(keep=5)
     visits.add([part_of(topologies, [0, 1, 2], [-20.0, -21.0, -22.0])])
     visits.add([part_of(topologies, [2], [-23.0])])
     assert visits.known == {1000: -20.0, 1001: -21.0, 1002: -22.0}
