@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS ?= auto
 CODE := src tests benchmarks examples
-KERNELS := $(wildcard src/phloem/kernels/*.py)
+KERNELS := $(wildcard src/phloem/kernels/*.py src/phloem/kernels/*/*.py)
 
 .PHONY: demo test check format bench clean
 

@@ -14,8 +14,8 @@ import numpy as np
 from phloem.config.search import SearchConfig
 from phloem.data.alignment import Alignment
 from phloem.data.reading import read_alignment
+from phloem.search.embedded import find_likelihood_tree
 from phloem.search.iqtree import find_iqtree, ultrafast_bootstrap
-from phloem.search.likelihood_tree import find_likelihood_tree
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import split_frequencies
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from phloem import RandomStream, dirichlet_features, random_tips, random_topologies, tree_features
-from phloem.kernels.arrays import FloatArray
+from phloem.arrays import FloatArray
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.tree import Tree
 from timing import Row, best_times, show

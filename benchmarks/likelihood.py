@@ -14,8 +14,7 @@ from phloem.data.alignment import Alignment
 from phloem.data.patterns import SitePatterns, compress
 from phloem.data.reading import read_alignment
 from phloem.target.likelihood import TreeLikelihood
-from phloem.target.site_rates import SiteRates
-from phloem.target.substitution import gtr, hky85
+from phloem.target.substitution import SiteRates, gtr, hky85
 from phloem.trees.topology import TopologyBatch
 from timing import Row, best_times, show
 

@@ -10,9 +10,8 @@ from phloem.random_streams import RandomStream
 from phloem.trees.generation import nni_neighbors, random_topologies
 from phloem.trees.reading import read_trees
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.collection import collect_support, support_of
 from phloem.variational.sbn import SubsplitNetwork
-from phloem.variational.support import SubsplitSupport
+from phloem.variational.support import SubsplitSupport, collect_support, support_of
 from timing import Row, best_times, show
 
 PARTICLES = 10

@@ -9,7 +9,7 @@ from phloem.data.alignment import Alignment
 from phloem.data.patterns import SitePatterns, compress
 from phloem.data.reading import read_alignment
 from phloem.random_streams import RandomStream
-from phloem.search.starts import can_tell_trees_apart, neighbor_joining, parsimony_topologies
+from phloem.search.tree_search import can_tell_trees_apart, neighbor_joining, parsimony_topologies
 from timing import Row, best_times, show
 
 TREES = 20

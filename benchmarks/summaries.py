@@ -12,10 +12,9 @@ import torch
 import phloem
 from phloem.config import EvaluationConfig
 from phloem.inference.diagnostics import smooth
-from phloem.inference.draws import DrawCollector
-from phloem.inference.draws_file import read_draws, write_draws
+from phloem.inference.draws import DrawCollector, read_draws, write_draws
 from phloem.inference.evaluation import draw_repeats
-from phloem.pipeline.tree_files import read_samples
+from phloem.tasks.support import read_samples
 from phloem.trees.sample import pool
 from timing import Row, show
 

@@ -5,7 +5,7 @@ from rich.console import Console
 from rich.table import Table
 
 import phloem
-from phloem.data.examples import find_trees
+from phloem.data.reading import find_trees
 
 
 def shade(share: float) -> str:

@@ -9,12 +9,12 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from finished_runs import finished_run as finished_run
-from finished_runs import finished_runs as finished_runs
-from finished_runs import other_way_round as other_way_round
-from finished_runs import unfinished_run as unfinished_run
-from phloem.search.programs import IQTREE, MRBAYES, Program
-from phloem.target.threads import available_threads
+from phloem.search.iqtree import IQTREE, MRBAYES, Program
+from phloem.threads import available_threads
+from support.finished_runs import finished_run as finished_run
+from support.finished_runs import finished_runs as finished_runs
+from support.finished_runs import other_way_round as other_way_round
+from support.finished_runs import unfinished_run as unfinished_run
 
 # Kernels compile inside the first example, so no example has a deadline; CI draws the same examples each time.
 settings.register_profile("phloem", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -12,50 +12,43 @@ import phloem
 PACKAGE = Path(phloem.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
-FOUNDATION = {
-    "errors",
-    "files",
-    "array_files",
-    "sealed_files",
-    "checkpoint_folder",
-    "config",
-    "random_streams",
-    "interrupts",
-}
+FOUNDATION = {"errors", "arrays", "random_streams", "interrupts", "threads", "autograd", "storage", "config"}
 # What each part may import besides itself, in the order in which data flows.
 MAY_IMPORT = {
     "errors": set(),
-    "files": {"errors"},
-    "array_files": {"errors", "files"},
-    "sealed_files": {"errors", "files"},
-    "checkpoint_folder": {"errors", "files", "sealed_files"},
-    "config": {"errors"},
+    "arrays": set(),
     "random_streams": {"errors"},
     "interrupts": set(),
-    "kernels": set(),
+    "threads": {"errors", "interrupts"},
+    "autograd": {"errors", "arrays"},
+    "storage": {"errors", "arrays"},
+    "config": {"errors"},
+    "kernels": {"arrays"},
     "data": FOUNDATION | {"kernels"},
     "trees": FOUNDATION | {"kernels", "data"},
     "target": FOUNDATION | {"kernels", "data", "trees"},
     "search": FOUNDATION | {"kernels", "data", "trees", "target"},
     "features": FOUNDATION | {"kernels", "trees"},
     "variational": FOUNDATION | {"kernels", "trees", "features"},
-    "inference": FOUNDATION | {"kernels", "data", "trees", "target", "features", "variational"},
-    "energy": FOUNDATION | {"kernels", "trees", "features", "variational", "inference"},
-    "report": FOUNDATION | {"kernels", "data", "trees", "inference", "energy"},
-    "plot": FOUNDATION | {"kernels", "data", "trees", "inference", "energy", "report"},
-    "display": {"errors", "data", "inference"},
-    "pipeline": FOUNDATION
-    | {"kernels", "data", "trees", "target", "search", "features", "variational", "inference", "energy", "report"}
-    | {"plot", "display"},
-    "cli": {"pipeline", "display", "config", "errors"},
+    "runs": FOUNDATION,
+    "inference": FOUNDATION | {"kernels", "data", "trees", "target", "features", "variational", "runs"},
+    "energy": FOUNDATION | {"kernels", "trees", "features", "variational", "inference", "runs"},
+    "report": FOUNDATION | {"data", "trees", "inference", "runs"},
+    "plot": FOUNDATION | {"data", "trees", "inference", "report", "runs"},
+    "display": {"errors", "data", "inference", "runs"},
+    "tasks": FOUNDATION
+    | {"kernels", "data", "trees", "target", "search", "features", "variational", "inference", "energy", "runs"}
+    | {"report", "plot", "display"},
+    "experiments": FOUNDATION | {"data", "trees", "energy", "runs", "report", "plot", "display", "tasks"},
+    "cli": {"tasks", "experiments", "runs", "display", "config", "errors"},
     "__main__": {"cli"},
 }
 # Packages from outside that only some parts may use; what is not listed here is free.
 OUTSIDE = {
     "numba": {"kernels"},
     "llvmlite": {"kernels"},
-    "torch": {"target", "features", "variational", "inference", "energy", "pipeline"},
-    "matplotlib": {"plot"},
+    "torch": {"threads", "autograd", "target", "features", "variational", "inference", "energy", "tasks"},
+    "matplotlib": {"plot", "experiments"},
     "typer": {"cli"},
     "jinja2": {"report"},
     "rich": {"cli", "display"},
@@ -96,14 +89,6 @@ def test_imports_follow_the_flow_of_data(path):
             assert part in OUTSIDE.get(top, {part}), f"{part} must not import {name}"
 
 
-def test_what_is_read_and_drawn_takes_records_of_energy_alone_which_need_no_torch():
-    for path in SOURCES:
-        if part_of(path) in ("report", "plot"):
-            taken = {name for name in imports_of(path) if name.startswith("phloem.energy")}
-            assert taken <= {"phloem.energy.records"}, path
-    assert not any(name.startswith("torch") for name in imports_of(PACKAGE / "energy" / "records.py"))
-
-
 def test_the_rules_themselves_have_no_cycle():
     order = list(MAY_IMPORT)
     for part, allowed in MAY_IMPORT.items():
@@ -114,7 +99,7 @@ def test_the_rules_themselves_have_no_cycle():
 def test_files_are_one_idea(path):
     text = path.read_text()
     assert path.name != "utils.py"
-    assert len(text.splitlines()) <= 350
+    assert len(text.splitlines()) <= 700
     if path.stat().st_size:
         assert ast.get_docstring(ast.parse(text)), "a module says what it is for"
 

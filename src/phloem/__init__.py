@@ -16,49 +16,39 @@ if TYPE_CHECKING:
     from phloem.config import preset as preset
     from phloem.config.density import DensityConfig as DensityConfig
     from phloem.data.alignment import Alignment as Alignment
-    from phloem.data.examples import find_trees as find_trees
     from phloem.data.patterns import SitePatterns as SitePatterns
     from phloem.data.patterns import compress as compress
+    from phloem.data.reading import find_trees as find_trees
     from phloem.data.reading import read_alignment as read_alignment
     from phloem.energy.density import TreeDensity as TreeDensity
     from phloem.energy.model import EnergyModel as EnergyModel
     from phloem.energy.sampling import sample_density as sample_density
     from phloem.errors import PhloemError as PhloemError
-    from phloem.features.convolutions.base import Convolution as Convolution
-    from phloem.features.dirichlet import dirichlet_features as dirichlet_features
-    from phloem.features.dirichlet import random_tips as random_tips
-    from phloem.features.dirichlet import tree_features as tree_features
+    from phloem.features.convolutions import Convolution as Convolution
+    from phloem.features.graph import NodeStates as NodeStates
     from phloem.features.graph import TreeGraph as TreeGraph
     from phloem.features.learnable import BranchReadout as BranchReadout
     from phloem.features.learnable import NodeFeatures as NodeFeatures
     from phloem.features.learnable import TreeReadout as TreeReadout
-    from phloem.features.recovery import recover_topologies as recover_topologies
-    from phloem.features.recovery import recover_tree as recover_tree
-    from phloem.features.states import NodeStates as NodeStates
+    from phloem.features.raw import dirichlet_features as dirichlet_features
+    from phloem.features.raw import random_tips as random_tips
+    from phloem.features.raw import recover_topologies as recover_topologies
+    from phloem.features.raw import recover_tree as recover_tree
+    from phloem.features.raw import tree_features as tree_features
     from phloem.inference.evaluation import Evaluation as Evaluation
     from phloem.inference.evaluation import evaluate as evaluate
     from phloem.inference.gap import AmortizationGaps as AmortizationGaps
     from phloem.inference.gap import amortization_gaps as amortization_gaps
     from phloem.inference.training import Training as Training
     from phloem.inference.training import train as train
-    from phloem.pipeline.density_script import fit_density as fit_density
-    from phloem.pipeline.density_use import load_density as load_density
-    from phloem.pipeline.evaluate import evaluate_run as evaluate_run
-    from phloem.pipeline.gap import measure_gaps as measure_gaps
-    from phloem.pipeline.opening import open_posterior as open_posterior
-    from phloem.pipeline.posterior import Posterior as Posterior
-    from phloem.pipeline.posterior import load_posterior as load_posterior
-    from phloem.pipeline.script import infer as infer
-    from phloem.pipeline.search_script import bootstrap as bootstrap
-    from phloem.pipeline.search_script import maximum_likelihood_tree as maximum_likelihood_tree
     from phloem.random_streams import RandomStream as RandomStream
     from phloem.search.bootstrap import bootstrap_files as bootstrap_files
-    from phloem.search.records import SearchResult as SearchResult
+    from phloem.search.jobs import SearchResult as SearchResult
+    from phloem.target.estimation import optimize_branch_lengths as optimize_branch_lengths
     from phloem.target.likelihood import TreeLikelihood as TreeLikelihood
-    from phloem.target.optimization import optimize_branch_lengths as optimize_branch_lengths
     from phloem.target.posterior import TreePosterior as TreePosterior
-    from phloem.target.prior import TreePrior as TreePrior
-    from phloem.target.site_rates import SiteRates as SiteRates
+    from phloem.target.posterior import TreePrior as TreePrior
+    from phloem.target.substitution import SiteRates as SiteRates
     from phloem.target.substitution import SubstitutionModel as SubstitutionModel
     from phloem.target.substitution import f81 as f81
     from phloem.target.substitution import gtr as gtr
@@ -67,122 +57,232 @@ if TYPE_CHECKING:
     from phloem.target.substitution import k80 as k80
     from phloem.target.substitution import sym as sym
     from phloem.target.substitution import tn93 as tn93
-    from phloem.trees.annotated import format_annotated as format_annotated
-    from phloem.trees.annotated import write_annotated_newick as write_annotated_newick
-    from phloem.trees.annotated import write_annotated_nexus as write_annotated_nexus
+    from phloem.tasks.density import fit_density as fit_density
+    from phloem.tasks.density import load_density as load_density
+    from phloem.tasks.evaluate import evaluate_run as evaluate_run
+    from phloem.tasks.gap import measure_gaps as measure_gaps
+    from phloem.tasks.opening import open_posterior as open_posterior
+    from phloem.tasks.posterior import Posterior as Posterior
+    from phloem.tasks.posterior import load_posterior as load_posterior
+    from phloem.tasks.script import infer as infer
+    from phloem.tasks.search import bootstrap as bootstrap
+    from phloem.tasks.search import maximum_likelihood_tree as maximum_likelihood_tree
     from phloem.trees.branch_lengths import SplitLengths as SplitLengths
+    from phloem.trees.branch_lengths import shortest_interval as shortest_interval
     from phloem.trees.branch_lengths import split_lengths as split_lengths
+    from phloem.trees.branch_lengths import weighted_median as weighted_median
+    from phloem.trees.consensus import SummaryTree as SummaryTree
     from phloem.trees.consensus import extended_majority_rule as extended_majority_rule
     from phloem.trees.consensus import majority_rule as majority_rule
     from phloem.trees.consensus import maximum_clade_credibility as maximum_clade_credibility
-    from phloem.trees.credible import credible_topologies as credible_topologies
-    from phloem.trees.distance import robinson_foulds as robinson_foulds
+    from phloem.trees.consensus import summary_tree as summary_tree
     from phloem.trees.generation import all_topologies as all_topologies
     from phloem.trees.generation import nni_neighbors as nni_neighbors
     from phloem.trees.generation import random_topologies as random_topologies
-    from phloem.trees.grouped import GroupedTrees as GroupedTrees
-    from phloem.trees.intervals import shortest_interval as shortest_interval
-    from phloem.trees.intervals import weighted_median as weighted_median
     from phloem.trees.reading import parse_newick as parse_newick
     from phloem.trees.reading import read_any_trees as read_any_trees
     from phloem.trees.reading import read_trees as read_trees
     from phloem.trees.rooting import root_at_midpoint as root_at_midpoint
     from phloem.trees.rooting import root_at_outgroup as root_at_outgroup
+    from phloem.trees.sample import GroupedTrees as GroupedTrees
     from phloem.trees.sample import TreeSample as TreeSample
+    from phloem.trees.sample import credible_topologies as credible_topologies
     from phloem.trees.sample import pool as pool
+    from phloem.trees.splits import robinson_foulds as robinson_foulds
     from phloem.trees.splits import split_frequencies as split_frequencies
-    from phloem.trees.summary_tree import SummaryTree as SummaryTree
-    from phloem.trees.summary_tree import summary_tree as summary_tree
     from phloem.trees.topology import TopologyBatch as TopologyBatch
     from phloem.trees.tree import Tree as Tree
     from phloem.trees.tree import WeightedTrees as WeightedTrees
+    from phloem.trees.writing import format_annotated as format_annotated
     from phloem.trees.writing import format_newick as format_newick
     from phloem.trees.writing import format_tree as format_tree
+    from phloem.trees.writing import write_annotated_newick as write_annotated_newick
+    from phloem.trees.writing import write_annotated_nexus as write_annotated_nexus
     from phloem.trees.writing import write_newick as write_newick
     from phloem.trees.writing import write_nexus as write_nexus
     from phloem.variational.branch_models import BranchModel as BranchModel
     from phloem.variational.branch_models import GraphModel as GraphModel
     from phloem.variational.branch_models import PspModel as PspModel
     from phloem.variational.branch_models import SplitModel as SplitModel
-    from phloem.variational.branch_registry import build_branch_model as build_branch_model
-    from phloem.variational.collection import collect_support as collect_support
-    from phloem.variational.fitting import SubsplitFit as SubsplitFit
-    from phloem.variational.fitting import fit_network as fit_network
+    from phloem.variational.branch_models import build_branch_model as build_branch_model
+    from phloem.variational.families import BranchDistribution as BranchDistribution
+    from phloem.variational.families import Lognormal as Lognormal
     from phloem.variational.joint import JointModel as JointModel
-    from phloem.variational.lognormal import BranchDistribution as BranchDistribution
-    from phloem.variational.lognormal import Lognormal as Lognormal
-    from phloem.variational.network_file import read_network as read_network
-    from phloem.variational.network_file import write_network as write_network
+    from phloem.variational.sbn import SubsplitFit as SubsplitFit
     from phloem.variational.sbn import SubsplitNetwork as SubsplitNetwork
+    from phloem.variational.sbn import fit_network as fit_network
+    from phloem.variational.sbn import read_network as read_network
+    from phloem.variational.sbn import write_network as write_network
     from phloem.variational.support import SubsplitSupport as SubsplitSupport
-    from phloem.variational.support_file import read_support as read_support
-    from phloem.variational.support_file import write_support as write_support
+    from phloem.variational.support import collect_support as collect_support
+    from phloem.variational.support import read_support as read_support
+    from phloem.variational.support import write_support as write_support
 
 __version__ = version("phloem")
 
 _MODULES = {
-    "phloem.config": ("BootstrapConfig", "EvaluationConfig", "InferConfig", "TrainingConfig", "preset"),
+    "phloem.config": (
+        "BootstrapConfig",
+        "EvaluationConfig",
+        "InferConfig",
+        "TrainingConfig",
+        "preset",
+    ),
     "phloem.config.density": ("DensityConfig",),
     "phloem.data.alignment": ("Alignment",),
-    "phloem.data.examples": ("find_trees",),
-    "phloem.data.patterns": ("SitePatterns", "compress"),
-    "phloem.data.reading": ("read_alignment",),
+    "phloem.data.patterns": (
+        "SitePatterns",
+        "compress",
+    ),
+    "phloem.data.reading": (
+        "find_trees",
+        "read_alignment",
+    ),
     "phloem.energy.density": ("TreeDensity",),
     "phloem.energy.model": ("EnergyModel",),
     "phloem.energy.sampling": ("sample_density",),
     "phloem.errors": ("PhloemError",),
-    "phloem.features.convolutions.base": ("Convolution",),
-    "phloem.features.dirichlet": ("dirichlet_features", "random_tips", "tree_features"),
-    "phloem.features.graph": ("TreeGraph",),
-    "phloem.features.learnable": ("BranchReadout", "NodeFeatures", "TreeReadout"),
-    "phloem.features.recovery": ("recover_topologies", "recover_tree"),
-    "phloem.features.states": ("NodeStates",),
-    "phloem.inference.evaluation": ("Evaluation", "evaluate"),
-    "phloem.inference.gap": ("AmortizationGaps", "amortization_gaps"),
-    "phloem.inference.training": ("Training", "train"),
-    "phloem.pipeline.density_script": ("fit_density",),
-    "phloem.pipeline.density_use": ("load_density",),
-    "phloem.pipeline.gap": ("measure_gaps",),
-    "phloem.pipeline.evaluate": ("evaluate_run",),
-    "phloem.pipeline.opening": ("open_posterior",),
-    "phloem.pipeline.posterior": ("Posterior", "load_posterior"),
-    "phloem.pipeline.script": ("infer",),
-    "phloem.pipeline.search_script": ("bootstrap", "maximum_likelihood_tree"),
+    "phloem.features.convolutions": ("Convolution",),
+    "phloem.features.graph": (
+        "NodeStates",
+        "TreeGraph",
+    ),
+    "phloem.features.learnable": (
+        "BranchReadout",
+        "NodeFeatures",
+        "TreeReadout",
+    ),
+    "phloem.features.raw": (
+        "dirichlet_features",
+        "random_tips",
+        "recover_topologies",
+        "recover_tree",
+        "tree_features",
+    ),
+    "phloem.inference.evaluation": (
+        "Evaluation",
+        "evaluate",
+    ),
+    "phloem.inference.gap": (
+        "AmortizationGaps",
+        "amortization_gaps",
+    ),
+    "phloem.inference.training": (
+        "Training",
+        "train",
+    ),
     "phloem.random_streams": ("RandomStream",),
     "phloem.search.bootstrap": ("bootstrap_files",),
-    "phloem.search.records": ("SearchResult",),
+    "phloem.search.jobs": ("SearchResult",),
+    "phloem.target.estimation": ("optimize_branch_lengths",),
     "phloem.target.likelihood": ("TreeLikelihood",),
-    "phloem.target.optimization": ("optimize_branch_lengths",),
-    "phloem.target.posterior": ("TreePosterior",),
-    "phloem.target.prior": ("TreePrior",),
-    "phloem.target.site_rates": ("SiteRates",),
-    "phloem.target.substitution": ("SubstitutionModel", "f81", "gtr", "hky85", "jc69", "k80", "sym", "tn93"),
-    "phloem.trees.annotated": ("format_annotated", "write_annotated_newick", "write_annotated_nexus"),
-    "phloem.trees.branch_lengths": ("SplitLengths", "split_lengths"),
-    "phloem.trees.consensus": ("extended_majority_rule", "majority_rule", "maximum_clade_credibility"),
-    "phloem.trees.credible": ("credible_topologies",),
-    "phloem.trees.distance": ("robinson_foulds",),
-    "phloem.trees.generation": ("all_topologies", "nni_neighbors", "random_topologies"),
-    "phloem.trees.grouped": ("GroupedTrees",),
-    "phloem.trees.intervals": ("shortest_interval", "weighted_median"),
-    "phloem.trees.reading": ("parse_newick", "read_any_trees", "read_trees"),
-    "phloem.trees.rooting": ("root_at_midpoint", "root_at_outgroup"),
-    "phloem.trees.sample": ("TreeSample", "pool"),
-    "phloem.trees.splits": ("split_frequencies",),
-    "phloem.trees.summary_tree": ("SummaryTree", "summary_tree"),
+    "phloem.target.posterior": (
+        "TreePosterior",
+        "TreePrior",
+    ),
+    "phloem.target.substitution": (
+        "SiteRates",
+        "SubstitutionModel",
+        "f81",
+        "gtr",
+        "hky85",
+        "jc69",
+        "k80",
+        "sym",
+        "tn93",
+    ),
+    "phloem.tasks.density": (
+        "fit_density",
+        "load_density",
+    ),
+    "phloem.tasks.evaluate": ("evaluate_run",),
+    "phloem.tasks.gap": ("measure_gaps",),
+    "phloem.tasks.opening": ("open_posterior",),
+    "phloem.tasks.posterior": (
+        "Posterior",
+        "load_posterior",
+    ),
+    "phloem.tasks.script": ("infer",),
+    "phloem.tasks.search": (
+        "bootstrap",
+        "maximum_likelihood_tree",
+    ),
+    "phloem.trees.branch_lengths": (
+        "SplitLengths",
+        "shortest_interval",
+        "split_lengths",
+        "weighted_median",
+    ),
+    "phloem.trees.consensus": (
+        "SummaryTree",
+        "extended_majority_rule",
+        "majority_rule",
+        "maximum_clade_credibility",
+        "summary_tree",
+    ),
+    "phloem.trees.generation": (
+        "all_topologies",
+        "nni_neighbors",
+        "random_topologies",
+    ),
+    "phloem.trees.reading": (
+        "parse_newick",
+        "read_any_trees",
+        "read_trees",
+    ),
+    "phloem.trees.rooting": (
+        "root_at_midpoint",
+        "root_at_outgroup",
+    ),
+    "phloem.trees.sample": (
+        "GroupedTrees",
+        "TreeSample",
+        "credible_topologies",
+        "pool",
+    ),
+    "phloem.trees.splits": (
+        "robinson_foulds",
+        "split_frequencies",
+    ),
     "phloem.trees.topology": ("TopologyBatch",),
-    "phloem.trees.tree": ("Tree", "WeightedTrees"),
-    "phloem.trees.writing": ("format_newick", "format_tree", "write_newick", "write_nexus"),
-    "phloem.variational.branch_models": ("BranchModel", "GraphModel", "PspModel", "SplitModel"),
-    "phloem.variational.branch_registry": ("build_branch_model",),
-    "phloem.variational.collection": ("collect_support",),
-    "phloem.variational.fitting": ("SubsplitFit", "fit_network"),
+    "phloem.trees.tree": (
+        "Tree",
+        "WeightedTrees",
+    ),
+    "phloem.trees.writing": (
+        "format_annotated",
+        "format_newick",
+        "format_tree",
+        "write_annotated_newick",
+        "write_annotated_nexus",
+        "write_newick",
+        "write_nexus",
+    ),
+    "phloem.variational.branch_models": (
+        "BranchModel",
+        "GraphModel",
+        "PspModel",
+        "SplitModel",
+        "build_branch_model",
+    ),
+    "phloem.variational.families": (
+        "BranchDistribution",
+        "Lognormal",
+    ),
     "phloem.variational.joint": ("JointModel",),
-    "phloem.variational.lognormal": ("BranchDistribution", "Lognormal"),
-    "phloem.variational.network_file": ("read_network", "write_network"),
-    "phloem.variational.sbn": ("SubsplitNetwork",),
-    "phloem.variational.support": ("SubsplitSupport",),
-    "phloem.variational.support_file": ("read_support", "write_support"),
+    "phloem.variational.sbn": (
+        "SubsplitFit",
+        "SubsplitNetwork",
+        "fit_network",
+        "read_network",
+        "write_network",
+    ),
+    "phloem.variational.support": (
+        "SubsplitSupport",
+        "collect_support",
+        "read_support",
+        "write_support",
+    ),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 _PARTS = {"plot"}  # modules that are names of a script themselves

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import phloem
-from fake_iqtree import FakeIqtree
 from phloem.cli.main import run
 from phloem.config import BootstrapConfig
+from support.fake_iqtree import FakeIqtree
 
 PROGRAM = str(Path(sys.executable).with_name("phloem"))
 
@@ -78,7 +78,7 @@ def test_every_option_changes_its_setting(monkeypatch):
         seen.append(config)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("phloem.pipeline.bootstrap.run_bootstrap", remember)
+    monkeypatch.setattr("phloem.tasks.search.run_bootstrap", remember)
     run(["bootstrap", "dna.fasta", "--out", "out"])
     for name, value in settings.items():
         run(["bootstrap", "dna.fasta", "--out", "out", f"--{name}", str(value)])

@@ -242,7 +242,7 @@ def test_interruption_is_exit_code_130(capsys, monkeypatch):
     def interrupt(*_args, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("phloem.pipeline.embed.embed", interrupt)
+    monkeypatch.setattr("phloem.tasks.embed.embed", interrupt)
     assert run(["embed", "primates", "--out", "f.npz"]) == 130
     assert complaint(capsys) == "phloem: interrupted."
 
@@ -338,7 +338,7 @@ def test_too_little_memory_is_one_line(capsys, monkeypatch):
     def exhaust(*_args, **_options):
         raise MemoryError
 
-    monkeypatch.setattr("phloem.pipeline.embed.embed", exhaust)
+    monkeypatch.setattr("phloem.tasks.embed.embed", exhaust)
     assert run(["embed", "primates", "--out", "f.npz"]) == 1
     assert "not enough memory" in complaint(capsys)
 
@@ -371,7 +371,7 @@ def test_an_interrupt_inside_a_kernel_call_is_an_interrupt(capsys, monkeypatch):
     def interrupted(*_arguments, **_options):
         raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
 
-    monkeypatch.setattr("phloem.pipeline.info.describe", interrupted)
+    monkeypatch.setattr("phloem.tasks.info.describe", interrupted)
     assert run(["info"]) == 130
     assert "interrupted" in capsys.readouterr().err
 
@@ -380,7 +380,7 @@ def test_other_errors_of_the_interpreter_are_not_hidden(monkeypatch):
     def broken(*_arguments, **_options):
         raise SystemError("something else")
 
-    monkeypatch.setattr("phloem.pipeline.info.describe", broken)
+    monkeypatch.setattr("phloem.tasks.info.describe", broken)
     with pytest.raises(SystemError, match="something else"):
         run(["info"])
 

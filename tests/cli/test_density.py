@@ -11,10 +11,10 @@ import pytest
 
 import phloem
 from cli.test_commands import complaint, in_empty_directory  # noqa: F401
-from density_trees import FLAGS, as_json, assert_same_fit, contents, five_taxa, write_table
 from phloem.cli.main import run
-from phloem.energy.density_files import density_checkpoints
+from phloem.energy.files import density_checkpoints
 from phloem.trees.reading import read_trees
+from support.density_trees import FLAGS, as_json, assert_same_fit, contents, five_taxa, write_table
 
 BALANCED, OTHER = "(A,(B,C),(D,E));", "(A,(B,D),(C,E));"
 

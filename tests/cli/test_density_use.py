@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from cli.test_commands import complaint, in_empty_directory  # noqa: F401
-from density_trees import FLAGS, as_json, five_taxa, write_table
 from phloem.cli.main import run
-from phloem.pipeline.density_use import score_density
+from phloem.tasks.density import score_density
+from support.density_trees import FLAGS, as_json, five_taxa, write_table
 
 
 @pytest.fixture(autouse=True)

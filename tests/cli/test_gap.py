@@ -59,7 +59,7 @@ def test_trees_outside_the_tables_and_what_did_not_converge_are_said(finished, c
     tree = "(Tarsius_syrichta,Lemur_catta,(Homo_sapiens,(Pan,(Gorilla,(Pongo,(Hylobates,(Macaca_fuscata,(M_mulatta,"
     tree += "(M_fascicularis,(M_sylvanus,Saimiri_sciureus))))))))));"
     Path("odd.nwk").write_text(tree + "\n")
-    monkeypatch.setattr("phloem.inference.best_lognormal.MOST_ROUNDS", 1)
+    monkeypatch.setattr("phloem.inference.gap.MOST_ROUNDS", 1)
     assert run(gap(finished, "--trees", "odd.nwk", "--credible", "1", "--tolerance", "1e-9")) == 0
     out = capsys.readouterr().out
     assert "* not converged: " in out

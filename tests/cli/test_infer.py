@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from cli.test_commands import complaint, in_empty_directory  # noqa: F401
-from fake_iqtree import FakeIqtree
 from phloem.cli.infer import default_directory, how_to_go_on
 from phloem.cli.main import run
 from phloem.config import InferConfig, read_config
 from phloem.display.lines import Quiet
-from phloem.inference.history import Report
-from phloem.pipeline.infer import Interrupted
-from phloem.pipeline.run_directory import EXPORTS, RESULTS
-from phloem.variational.support_file import read_support
+from phloem.runs.history import Report
+from phloem.tasks.infer import Interrupted
+from phloem.tasks.run_directory import EXPORTS, RESULTS
+from phloem.variational.support import read_support
+from support.fake_iqtree import FakeIqtree
 
 PRIMATES = ["infer", "primates", "--trees", "primates"]  # a bootstrap would take longer than the run
 SHORT = ["--steps", "200", "--seed", "3", "--runs", "1", "--repeats", "5"]
@@ -152,8 +152,8 @@ def test_every_option_that_is_no_setting_does_its_part(monkeypatch):
         seen.append((request, options))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("phloem.pipeline.infer.run_inference", remember)
-    monkeypatch.setattr("phloem.display.choose.choose_display", display)
+    monkeypatch.setattr("phloem.tasks.infer.run_inference", remember)
+    monkeypatch.setattr("phloem.display.lines.choose_display", display)
 
     def asked(*arguments):
         run(["infer", *arguments])
@@ -214,7 +214,7 @@ def test_bootstrap_trees_of_the_same_alignment_and_settings_are_not_made_again(t
     fake(SEVEN_TREES)
     Path("dna.fasta").write_text(SEVEN)
     with monkeypatch.context() as stopped:
-        stopped.setattr("phloem.pipeline.completion.train", interrupt)
+        stopped.setattr("phloem.tasks.training.train", interrupt)
         assert run(["infer", "dna.fasta", "--out", "out", *TINY]) == 130
     assert capsys.readouterr().err.endswith(
         "phloem: stopped, no step was done yet. Go on with: phloem infer dna.fasta --out out --resume\n"
@@ -232,7 +232,7 @@ def interrupt(*_arguments, **_options):
 
 def test_a_trained_model_is_kept_when_its_evaluation_is_stopped(finished, monkeypatch):
     with monkeypatch.context() as stopped:
-        stopped.setattr("phloem.pipeline.completion.evaluate", interrupt)
+        stopped.setattr("phloem.tasks.training.evaluate", interrupt)
         assert run([*PRIMATES, "--out", "out", *SHORT]) == 130
     assert not Path("out/summary.json").exists()
     monkeypatch.setattr("phloem.inference.training.Training.step", interrupt)  # no step is taken again
@@ -251,7 +251,7 @@ def test_what_was_deleted_is_made_again_from_the_checkpoint(finished, tmp_path):
 
 
 def test_a_finished_run_is_shown_again_by_resume(finished, capsys, monkeypatch):
-    monkeypatch.setattr("phloem.pipeline.infer.complete_run", interrupt)
+    monkeypatch.setattr("phloem.tasks.infer.complete_run", interrupt)
     assert run(["infer", "--out", str(finished), "--resume", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads((finished / "summary.json").read_text())
 
@@ -282,7 +282,7 @@ def test_resume_begins_where_there_is_nothing_yet(finished, capsys):
 def stopped_run(monkeypatch) -> Path:
     """A run that was stopped after some steps."""
     with monkeypatch.context() as stopped:
-        stopped.setattr("phloem.pipeline.completion.evaluate", interrupt)
+        stopped.setattr("phloem.tasks.training.evaluate", interrupt)
         assert run([*PRIMATES, "--out", "out", *TINY]) == 130
     return Path("out")
 
@@ -325,7 +325,7 @@ def damage(path: Path) -> None:
 
 def test_a_damaged_checkpoint_is_told_of_and_the_one_before_serves(finished, monkeypatch, capsys):
     with monkeypatch.context() as stopped:
-        stopped.setattr("phloem.pipeline.completion.evaluate", interrupt)
+        stopped.setattr("phloem.tasks.training.evaluate", interrupt)
         assert run([*PRIMATES, "--out", "out", *SHORT, "--checkpoint-every", "70steps"]) == 130
     before, newest = sorted(Path("out/checkpoints").iterdir())
     assert (before.name, newest.name) == ("step-000000140.safetensors", "step-000000200.safetensors")
@@ -354,7 +354,7 @@ def test_a_run_that_is_stopped_in_its_bootstrap_knows_its_settings(tmp_path, mon
     fake(SEVEN_TREES)
     Path("dna.fasta").write_text(SEVEN)
     with monkeypatch.context() as stopped:
-        stopped.setattr("phloem.pipeline.support_source.bootstrap_files", interrupt)
+        stopped.setattr("phloem.tasks.support.bootstrap_files", interrupt)
         assert run(["infer", "dna.fasta", "--out", "out", *TINY, "--bootstrap-replicates", "2"]) == 130
     assert run(["infer", "dna.fasta", "--out", "out", "--resume"]) == 0
     assert len(fake.calls) == 2
@@ -366,7 +366,7 @@ def test_a_run_that_was_given_trees_does_not_go_on_without_them(monkeypatch, cap
     Path("one.nwk").write_text("(A,B,(C,(D,E)));")
     begin = ["infer", "dna.fasta", "--out", "out", "--trees", "one.nwk", *TINY]
     with monkeypatch.context() as stopped:
-        stopped.setattr("phloem.pipeline.infer._first_checkpoint", interrupt)
+        stopped.setattr("phloem.tasks.infer._first_checkpoint", interrupt)
         assert run(begin) == 130
     capsys.readouterr()
     assert run(["infer", "dna.fasta", "--out", "out", "--resume"]) == 2
@@ -389,7 +389,7 @@ def test_a_run_stays_until_its_replacement_begins(tmp_path, monkeypatch, capsys)
     fake(SEVEN_TREES)
     capsys.readouterr()
     with monkeypatch.context() as stopped:
-        stopped.setattr("phloem.pipeline.support_source.bootstrap_files", interrupt)
+        stopped.setattr("phloem.tasks.support.bootstrap_files", interrupt)
         assert run(replace) == 130
     assert capsys.readouterr().err.endswith("phloem: stopped; out is as it was. Give the same command again.\n")
     assert Path("out/summary.json").read_bytes() == before

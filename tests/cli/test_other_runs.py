@@ -2,8 +2,8 @@
 
 import pytest
 
-from counting_runs import counted
 from phloem.cli.main import run
+from support.counting_runs import counted
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from cli.test_commands import complaint, in_empty_directory  # noqa: F401
-from density_trees import as_json, contents, five_taxa, write_table
 from phloem.cli.main import run
+from support.density_trees import as_json, contents, five_taxa, write_table
 
 SMALL = ["--taxa", "5", "--steps", "60", "--convolutions", "mlp,gcn", "--repeats", "2"]
 
@@ -111,7 +111,7 @@ def test_an_interrupt_says_how_to_go_on(capsys, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:  # to undo it all would leave the empty directory as well
-        patch.setattr("phloem.pipeline.density.train_density", stop)
+        patch.setattr("phloem.tasks.density.train_density", stop)
         assert run(reproduce(*SMALL, "--quiet")) == 130
     assert complaint(capsys) == "phloem: stopped, and kept. Go on with the same command and --resume."
     assert Path("out/mlp-1/config.toml").exists()

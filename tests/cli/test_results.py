@@ -15,7 +15,7 @@ from Bio import Phylo
 
 import phloem
 from phloem.cli.main import run
-from phloem.pipeline.run_directory import EXPORTS
+from phloem.tasks.run_directory import EXPORTS
 
 MISSING = "holds no run of phloem's"
 
@@ -65,7 +65,7 @@ def test_every_option_of_evaluate_is_followed(monkeypatch, capsys):
         asked.append((directory, options))
         return SimpleNamespace(as_json=lambda: {"asked": True}, describe=lambda width: [f"{width} columns"])
 
-    monkeypatch.setattr("phloem.pipeline.evaluate.evaluate_run", evaluate_run)
+    monkeypatch.setattr("phloem.tasks.evaluate.evaluate_run", evaluate_run)
     numbers = ["--samples", "2", "--repeats", "3", "--seed", "0", "--bounds", "4,5", "--threads", "6"]
     references = ["--reference", "one.t", "--reference", "two.t", "--burnin", "0.25"]
     assert run(["evaluate", "here", *numbers, *references, "--json"]) == 0

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from phloem.cli import main
-from phloem.inference.checkpoints import checkpoint_folder
-from phloem.pipeline.owned_directory import claimed
-from phloem.pipeline.run_directory import RunDirectory
+from phloem.runs.directory import claimed
+from phloem.tasks.run_directory import RunDirectory, checkpoint_folder
 
 # Many particles make steps slow enough to be killed among, and few steps make the whole quick.
 SLOW_STEPS = [

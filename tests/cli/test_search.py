@@ -18,7 +18,7 @@ import phloem
 from cli.test_commands import complaint, in_empty_directory  # noqa: F401
 from phloem.cli.main import run
 from phloem.config.search import SearchConfig
-from phloem.pipeline import search as pipeline
+from phloem.tasks import search as pipeline
 
 PROGRAM = str(Path(sys.executable).with_name("phloem"))
 EIGHT = [

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from phloem.cli.flags import FLAGS
+from phloem.cli.flags import FLAGS, SOURCES, Settings, with_settings
 from phloem.cli.main import run
-from phloem.cli.settings import SOURCES, Settings, with_settings
 from phloem.config import PRESETS, InferConfig, ModelConfig, TrainingConfig, read_config
 from phloem.errors import ConfigError
 

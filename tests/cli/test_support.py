@@ -8,8 +8,8 @@ import pytest
 
 from cli.test_commands import complaint, in_empty_directory  # noqa: F401
 from phloem.cli.main import run
-from phloem.variational.network_file import read_network
-from phloem.variational.support_file import read_support
+from phloem.variational.sbn import read_network
+from phloem.variational.support import read_support
 
 FIVE = "((a,b),c,(d,e));\n" * 6 + "((a,c),b,(d,e));\n" * 3 + "((b,c),a,(d,e));\n"
 
@@ -104,7 +104,7 @@ def test_files_may_list_their_taxa_in_other_orders(capsys):
 
 
 def test_trees_of_weight_zero_are_scored_and_weigh_nothing(capsys, monkeypatch):
-    monkeypatch.setattr("phloem.pipeline.sbn.CHUNK", 2)
+    monkeypatch.setattr("phloem.tasks.sbn.CHUNK", 2)
     Path("one.nwk").write_text(FIVE)
     assert run(["sbn", "fit", "one.nwk", "--out", "fitted.npz", "--smoothing", "0"]) == 0
     Path("more.nwk").write_text("[&W 6]((a,b),c,(d,e));\n[&W 4]((a,c),b,(d,e));\n[&W 0]((a,d),c,(b,e));\n")
@@ -118,8 +118,8 @@ def test_trees_of_weight_zero_are_scored_and_weigh_nothing(capsys, monkeypatch):
 
 
 def test_a_place_that_cannot_be_written_is_known_before_the_work(capsys, monkeypatch):
-    monkeypatch.setattr("phloem.pipeline.sbn.read_samples", lambda *_, **__: pytest.fail("work was done"))
-    monkeypatch.setattr("phloem.pipeline.support.read_samples", lambda *_, **__: pytest.fail("work was done"))
+    monkeypatch.setattr("phloem.tasks.sbn.read_samples", lambda *_, **__: pytest.fail("work was done"))
+    monkeypatch.setattr("phloem.tasks.support.read_samples", lambda *_, **__: pytest.fail("work was done"))
     Path("one.nwk").write_text(FIVE)
     for command in (["sbn", "fit"], ["support"]):
         assert run([*command, "one.nwk", "--out", "nowhere/x.npz"]) == 2

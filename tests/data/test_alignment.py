@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from phloem.data.alignment import Alignment
-from phloem.data.nucleotides import MEMBERS, STATES, encode, letter_for
-from phloem.data.patterns import compress, merge_relabelled
+from phloem.data.alignment import MEMBERS, STATES, Alignment, encode, letter_for
+from phloem.data.patterns import compress, merge_relabelled, summarize
 from phloem.data.reading import read_alignment
-from phloem.data.summary import summarize
 from phloem.errors import AlignmentError
 
 

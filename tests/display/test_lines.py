@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from phloem.data.summary import AlignmentSummary
+from phloem.data.patterns import AlignmentSummary
 from phloem.display import words
+from phloem.display.events import News, Notice, Overview
 from phloem.display.lines import Lines, Quiet
-from phloem.display.news import News, Notice, Overview
-from phloem.inference.history import Report
+from phloem.runs.history import Report
 
 SUMMARY = AlignmentSummary(12, 898, 413, 0.003, 377, 0, (), ())
 
@@ -170,7 +170,7 @@ def test_a_broken_stderr_does_not_stop_a_run(display, stderr):
     program = f"""
 import os, sys
 from phloem.display.lines import {display.__name__}
-from phloem.display.news import News, Notice
+from phloem.display.events import News, Notice
 reader, broken = os.pipe()
 os.close(reader)
 {stderr}
@@ -185,6 +185,6 @@ os._exit(0)  # Python itself complains about a broken stderr when it ends
 
 
 def test_lines_need_neither_rich_nor_torch():
-    program = "import sys, phloem.display.lines, phloem.display.choose; print(sys.modules.keys() & {'rich', 'torch'})"
+    program = "import sys, phloem.display.lines, phloem.display.lines; print(sys.modules.keys() & {'rich', 'torch'})"
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert finished.stdout == "set()\n"

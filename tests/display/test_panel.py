@@ -15,14 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from phloem.data.summary import AlignmentSummary
-from phloem.display.choose import choose_display
-from phloem.display.lines import Lines, Quiet
-from phloem.display.news import News, Notice, Overview
-from phloem.display.panel import Panel
-from phloem.display.sparkline import BLOCKS, sparkline
-from phloem.display.speed import Speed
-from phloem.inference.history import Report
+from phloem.data.patterns import AlignmentSummary
+from phloem.display.events import News, Notice, Overview
+from phloem.display.lines import Lines, Quiet, choose_display
+from phloem.display.panel import BLOCKS, Panel, sparkline
+from phloem.display.words import Speed
+from phloem.runs.history import Report
 
 STEPS = 40_000
 SUMMARY = AlignmentSummary(12, 898, 413, 0.003, 377, 0, (), ())

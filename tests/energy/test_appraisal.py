@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from energy.small_densities import sample_of, target, trained, training_of
-from phloem.energy.appraisal import Appraiser, few_topologies
+from phloem.energy.density import estimate
 from phloem.energy.noise import ListedNoise, UniformNoise
-from phloem.energy.normalization import estimate
+from phloem.energy.training import Appraiser, few_topologies
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, random_topologies
 from phloem.trees.topology import TopologyBatch
+from support.small_densities import sample_of, target, trained, training_of
 
 STREAM = RandomStream(2, "report", step=3)
 

@@ -8,17 +8,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from energy.small_densities import NAMES, fit_of, sample_of, target
-from phloem.energy.batches import Batch, Batches
 from phloem.energy.model import EnergyModel
-from phloem.energy.nce import contrast
+from phloem.energy.nce import Batch, Batches, contrast
 from phloem.energy.noise import ListedNoise, Noise, NoiseDraw, SubsplitNoise, UniformNoise
 from phloem.errors import BadArgument
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, random_topologies
 from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.fitting import fit_network
+from phloem.variational.sbn import fit_network
+from support.small_densities import NAMES, fit_of, sample_of, target
 
 
 class Unlisted(Noise):

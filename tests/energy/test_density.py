@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from energy.small_densities import density_of, target, trained, training_of
 from phloem.energy import density as density_module
 from phloem.energy.density import enumerate_density, is_enumerable, normalize
 from phloem.energy.noise import ListedNoise, UniformNoise
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, topology_count
+from support.small_densities import density_of, target, trained, training_of
 
 STREAM = RandomStream(1, "normalizer")
 

@@ -6,10 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from energy.small_densities import sample_of, target, trained, training_of
 from phloem.config.density import NOISES
-from phloem.energy.appraisal import Appraiser
-from phloem.energy.density_files import (
+from phloem.energy.density import Normalizer
+from phloem.energy.files import (
     DensityCheckpoint,
     density_checkpoints,
     read_density,
@@ -17,12 +16,12 @@ from phloem.energy.density_files import (
     write_density,
     write_density_checkpoint,
 )
-from phloem.energy.density_files import trained as model_with
-from phloem.energy.normalization import Normalizer
-from phloem.energy.training import DensityHistory, DensityTraining, train_density
+from phloem.energy.files import trained as model_with
+from phloem.energy.training import Appraiser, DensityHistory, DensityTraining, train_density
 from phloem.errors import FileProblem
-from phloem.sealed_files import OtherFormat, OtherKind, read_sealed, without_prefix, write_sealed
+from phloem.storage.arrays import OtherFormat, OtherKind, read_sealed, without_prefix, write_sealed
 from phloem.trees.generation import all_topologies
+from support.small_densities import sample_of, target, trained, training_of
 
 CASES = [*((noise, "noise") for noise in NOISES), ("sbn", "uniform")]
 

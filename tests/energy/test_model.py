@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from energy.small_densities import trained
 from phloem.config.density import CONVOLUTIONS
 from phloem.energy import model as model_module
 from phloem.energy.model import EnergyModel, Unnormalized
@@ -13,6 +12,7 @@ from phloem.features.convolutions import CONVOLUTIONS as BUILT
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, random_topologies
 from reference.plain_nce import energy
+from support.small_densities import trained
 
 
 def build(taxa: int, name: str = "ggnn") -> EnergyModel:

@@ -11,7 +11,7 @@ from scipy.spatial.distance import jensenshannon
 
 from phloem.energy.nce import best_loss, contrast, divergence
 from phloem.trees.generation import topology_count
-from phloem.trees.weighted_table import read_weighted_table
+from phloem.trees.reading import read_weighted_table
 from reference.plain_nce import loss
 
 ratios = st.floats(0.05, 50)

@@ -5,16 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from energy.small_densities import fit_of, sample_of
 from phloem.energy.noise import ListedNoise, Noise, SubsplitNoise, UniformNoise
 from phloem.errors import BadArgument
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, nni_neighbors, topology_count
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.fitting import fit_network
+from phloem.variational.sbn import fit_network
 from reference.dictionary_sbn import probability
 from reference.nested import from_parent
-from variational.sbn_tables import as_dictionary
+from support.sbn_tables import as_dictionary
+from support.small_densities import fit_of, sample_of
 
 KINDS = ("uniform", "listed", "sbn")
 STREAM = RandomStream(3, "noise")

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from energy.small_densities import config_of, target
-from phloem.energy.noise import ListedNoise, SubsplitNoise, UniformNoise
-from phloem.energy.noise_choice import choose_base, choose_noise
-from phloem.variational.fitting import fit_network
+from phloem.energy.noise import ListedNoise, SubsplitNoise, UniformNoise, choose_base, choose_noise
+from phloem.variational.sbn import fit_network
+from support.small_densities import config_of, target
 
 
 def test_the_config_names_the_noise():

@@ -6,11 +6,11 @@ import math
 import numpy as np
 import pytest
 
-from energy.small_densities import density_of, sample_of, target, trained, training_of
-from phloem.energy import normalization
-from phloem.energy.normalization import Normalizer, estimate, log_sum
+from phloem.energy import density as normalization
+from phloem.energy.density import Normalizer, estimate, log_sum
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import random_topologies
+from support.small_densities import density_of, sample_of, target, trained, training_of
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from energy.small_densities import density_of, fit_of, sample_of, target, trained, training_of
 from phloem.energy import sampling
 from phloem.energy.density import TreeDensity
 from phloem.energy.sampling import sample_density
@@ -11,6 +10,7 @@ from phloem.errors import BadArgument
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, random_topologies
 from phloem.trees.topology import TopologyBatch
+from support.small_densities import density_of, fit_of, sample_of, target, trained, training_of
 
 STREAM = RandomStream(5, "sample")
 

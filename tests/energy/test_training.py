@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from energy.small_densities import config_of, sample_of, target, training_of
 from energy.test_batches import drawn_by
 from phloem.config.density import CONVOLUTIONS
-from phloem.energy.appraisal import Appraiser
 from phloem.energy.nce import best_loss
 from phloem.energy.noise import UniformNoise
-from phloem.energy.training import DensityHistory, DensityTraining, new_model, train_density
+from phloem.energy.training import Appraiser, DensityHistory, DensityTraining, new_model, train_density
 from phloem.errors import BadArgument, TrainingFailed
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies
 from phloem.trees.topology import TopologyBatch
 from reference.plain_nce import energy, loss
+from support.small_densities import config_of, sample_of, target, training_of
 
 
 def gradients_of(training: DensityTraining) -> list[torch.Tensor]:

@@ -6,15 +6,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phloem.energy import tree_table
-from phloem.energy.tree_table import TreeTable
-from phloem.features.graph import TreeGraph
-from phloem.features.states import DenseStates, RawStates
+from phloem.energy import model as tree_table
+from phloem.energy.model import TreeTable
+from phloem.features.graph import DenseStates, RawStates, TreeGraph
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import random_topologies
 from phloem.trees.topology import TopologyBatch
 from reference.laplacian import dense_features
-from strategies import topology_batches
+from support.strategies import topology_batches
 
 
 def assert_same(table: TreeTable, places: np.ndarray, others: TopologyBatch | None, dtype: torch.dtype) -> None:

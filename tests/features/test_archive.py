@@ -7,7 +7,7 @@ import pytest
 
 from phloem.errors import FeatureMismatch, FileProblem
 from phloem.features import archive
-from phloem.features.dirichlet import dirichlet_features, tree_features
+from phloem.features.raw import dirichlet_features, tree_features
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import random_topologies
 from phloem.trees.sample import TreeSample

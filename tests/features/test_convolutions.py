@@ -9,14 +9,16 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 
 from phloem.errors import BadArgument
-from phloem.features.convolutions import CONVOLUTIONS, build_convolution
-from phloem.features.convolutions.edge import EdgeConvolution
-from phloem.features.convolutions.gcn import GcnConvolution
-from phloem.features.convolutions.ggnn import GgnnConvolution
-from phloem.features.convolutions.gin import GinConvolution
-from phloem.features.convolutions.sage import SageConvolution
-from phloem.features.graph import TreeGraph
-from phloem.features.states import DenseStates, RawStates
+from phloem.features.convolutions import (
+    CONVOLUTIONS,
+    EdgeConvolution,
+    GcnConvolution,
+    GgnnConvolution,
+    GinConvolution,
+    SageConvolution,
+    build_convolution,
+)
+from phloem.features.graph import DenseStates, RawStates, TreeGraph
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import random_topologies
 from phloem.trees.tree import Tree

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phloem.errors import BadArgument
-from phloem.features.dirichlet import dirichlet_features, random_tips, tree_features
+from phloem.features.raw import dirichlet_features, random_tips, tree_features
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, random_topologies
 from phloem.trees.tree import Tree
 from reference import nested
 from reference.laplacian import dense_features
-from strategies import nested_trees, topology_batches
+from support.strategies import nested_trees, topology_batches
 
 TOLERANCE = 1e-12
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from phloem.features.convolutions.ggnn import GgnnConvolution
-from phloem.features.graph import TreeGraph
-from phloem.features.states import DenseStates
+from phloem.features.convolutions import GgnnConvolution
+from phloem.features.graph import DenseStates, TreeGraph
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import random_topologies
 from phloem.trees.tree import Tree

@@ -9,22 +9,18 @@ import torch.nn.functional as F  # noqa: N812
 from hypothesis import given, settings
 
 from phloem.errors import BadArgument
-from phloem.features import states as state_module
-from phloem.features.convolutions import CONVOLUTIONS
-from phloem.features.convolutions.base import Convolution
-from phloem.features.convolutions.edge import EdgeConvolution
-from phloem.features.convolutions.gcn import GcnConvolution
-from phloem.features.dirichlet import dirichlet_features
-from phloem.features.fused import BranchMax, TreeSum, run
-from phloem.features.graph import TreeGraph
+from phloem.features import graph as state_module
+from phloem.features.convolutions import CONVOLUTIONS, Convolution, EdgeConvolution, GcnConvolution
+from phloem.features.graph import DenseStates, RawStates, TreeGraph
+from phloem.features.layers import BranchMax, TreeSum, run
 from phloem.features.learnable import BranchReadout, NodeFeatures, TreeReadout
-from phloem.features.states import DenseStates, RawStates
+from phloem.features.raw import dirichlet_features
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import random_topologies
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.tree import Tree
 from reference.node_loops import NAIVE
-from strategies import topology_batches
+from support.strategies import topology_batches
 
 NAMES = [*CONVOLUTIONS, "mlp"]
 

@@ -6,13 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phloem.errors import FeatureMismatch
-from phloem.features.dirichlet import dirichlet_features, random_tips, tree_features
-from phloem.features.recovery import recover_topologies, recover_tree
+from phloem.features.raw import dirichlet_features, random_tips, recover_topologies, recover_tree, tree_features
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, random_topologies
 from phloem.trees.tree import Tree
 from reference import nested
-from strategies import nested_trees, topology_batches
+from support.strategies import nested_trees, topology_batches
 
 
 def shuffle_interior(features: np.ndarray, leaf_count: int, seed: int) -> np.ndarray:

@@ -8,8 +8,7 @@ from phloem.inference.agreement import compare_runs, marginal_likelihood
 from phloem.inference.draws import DrawCollector, Draws
 from phloem.inference.evaluation import draw_log_weights
 from phloem.random_streams import RandomStream
-from phloem.trees.comparison import split_deviation
-from phloem.trees.splits import split_frequencies
+from phloem.trees.splits import split_deviation, split_frequencies
 
 
 def drawn(branches: str, seed: int, count: int = 400) -> Draws:

@@ -11,8 +11,7 @@ import torch
 from inference.test_training import example
 from phloem.errors import BadArgument, FileProblem, TaxonMismatch
 from phloem.inference.diagnostics import smooth
-from phloem.inference.draws import DrawCollector, Draws, join, shares
-from phloem.inference.draws_file import TYPES, read_draws, write_draws
+from phloem.inference.draws import TYPES, DrawCollector, Draws, join, read_draws, shares, write_draws
 from phloem.inference.particles import draw_particles
 from phloem.random_streams import RandomStream
 

@@ -13,10 +13,10 @@ from phloem.errors import FileProblem, TaxonMismatch
 from phloem.inference import evaluation
 from phloem.inference.draws import DrawCollector
 from phloem.inference.evaluation import draw_log_weights, evaluate
-from phloem.inference.parameters import read_parameters, write_parameters
 from phloem.random_streams import RandomStream
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
+from phloem.variational.joint import read_parameters, write_parameters
 
 STREAM = RandomStream(3, "evaluation")
 

@@ -14,20 +14,26 @@ from phloem.data.alignment import Alignment
 from phloem.data.patterns import SitePatterns, compress
 from phloem.data.reading import read_alignment
 from phloem.errors import BadArgument
-from phloem.inference import best_lognormal
-from phloem.inference.best_lognormal import optimize_lognormals
-from phloem.inference.gap import AmortizationGaps, amortization_gaps
-from phloem.inference.lognormal_weights import Lognormals, even_noise, measure_shape, weigh
+from phloem.inference import gap as best_lognormal
+from phloem.inference.gap import (
+    AmortizationGaps,
+    Lognormals,
+    amortization_gaps,
+    even_noise,
+    measure_shape,
+    optimize_lognormals,
+    weigh,
+)
 from phloem.random_streams import RandomStream
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
 from phloem.trees.generation import all_topologies
 from phloem.trees.topology import TopologyBatch
 from phloem.variational.branch_models import GraphModel, SplitModel
-from phloem.variational.collection import support_of
-from phloem.variational.lognormal import LOCATION_OFFSET, BranchDistribution, Lognormal
+from phloem.variational.families import LOCATION_OFFSET, BranchDistribution, Lognormal
+from phloem.variational.support import support_of
 from reference.exact_posterior import log_joint_of_log_lengths
-from strategies import topology_batches
+from support.strategies import topology_batches
 
 FOUR = all_topologies(4)
 NODES = 5  # of the quadrature, for each of five branches

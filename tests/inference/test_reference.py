@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from phloem.inference.reference import compare_with_reference
-from phloem.pipeline.tree_files import read_samples
-from phloem.trees.credible import credible_set_size
+from phloem.inference.agreement import compare_with_reference
+from phloem.tasks.support import read_samples
 from phloem.trees.generation import all_topologies
-from phloem.trees.sample import TreeSample, pool
+from phloem.trees.sample import TreeSample, credible_set_size, pool
 from phloem.trees.splits import split_frequencies
-from phloem.variational.collection import support_of
 from phloem.variational.sbn import SubsplitNetwork
+from phloem.variational.support import support_of
 
 TAXA = tuple("abcde")
 EVERYTHING = all_topologies(5)  # 15

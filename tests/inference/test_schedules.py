@@ -5,7 +5,7 @@ import math
 import pytest
 
 from phloem.config import TrainingConfig, preset
-from phloem.inference.schedules import settings_at
+from phloem.inference.training import settings_at
 
 
 def test_the_papers_schedule_is_the_papers():

@@ -5,9 +5,8 @@ import pytest
 
 from inference.test_training import example
 from phloem.config import EvaluationConfig, TrainingConfig
-from phloem.inference.history import History, Report
-from phloem.inference.stopping import LEAST_RISE, WINDOW, is_done, is_flat
-from phloem.inference.training import Training, train
+from phloem.inference.training import LEAST_RISE, WINDOW, Training, is_done, is_flat, train
+from phloem.runs.history import History, Report
 
 
 def reports(bounds, inverse_temperature=1.0) -> list[Report]:

@@ -12,23 +12,23 @@ from phloem.config import BRANCH_MODELS, EvaluationConfig, TrainingConfig
 from phloem.data.alignment import Alignment
 from phloem.data.patterns import compress
 from phloem.errors import BadArgument, TaxonMismatch, TrainingFailed
-from phloem.inference import states as states_module
 from phloem.inference import training as training_module
 from phloem.inference.evaluation import evaluate
-from phloem.inference.history import History, Report
 from phloem.inference.particles import draw_particles
 from phloem.inference.training import Training, train
 from phloem.interrupts import stoppable
 from phloem.kernels.philox import fill_normal_rows
 from phloem.random_streams import RandomStream
+from phloem.runs import driver as states_module
+from phloem.runs.history import History, Report
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
 from phloem.trees.generation import nni_neighbors, random_topologies
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.branch_registry import build_branch_model
-from phloem.variational.collection import support_of
+from phloem.variational.branch_models import build_branch_model
 from phloem.variational.joint import JointModel
 from phloem.variational.sbn import SubsplitNetwork
+from phloem.variational.support import support_of
 from reference.slow_step import surrogate
 
 TAXA = tuple("abcdef")

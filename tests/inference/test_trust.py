@@ -6,7 +6,7 @@ import pytest
 from phloem.inference.agreement import Agreement, Measured
 from phloem.inference.diagnostics import effective_sample_size, smooth
 from phloem.inference.trust import LEVELS, Trust, judge
-from phloem.trees.comparison import SplitDeviation
+from phloem.trees.splits import SplitDeviation
 
 EVEN = np.random.default_rng(1).normal(0, 0.5, 20_000)
 DONE = {"steps_done": 100, "steps": 100, "finished": True}

@@ -10,25 +10,23 @@ import torch
 
 from phloem.config import EvaluationConfig, InferConfig, preset
 from phloem.data.alignment import Alignment
-from phloem.data.examples import find_alignment, find_trees
 from phloem.data.patterns import compress
-from phloem.data.reading import read_alignment
+from phloem.data.reading import find_alignment, find_trees, read_alignment
 from phloem.inference.draws import DrawCollector
 from phloem.inference.evaluation import draw_log_weights, evaluate
 from phloem.inference.particles import Particles, draw_particles
 from phloem.inference.training import Training
-from phloem.pipeline.model_building import build_model
 from phloem.random_streams import RandomStream
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
-from phloem.trees.comparison import split_table
+from phloem.tasks.models import build_model
 from phloem.trees.generation import all_topologies
 from phloem.trees.reading import read_trees
 from phloem.trees.sample import TreeSample, pool
-from phloem.trees.splits import SplitFrequencies, split_frequencies
+from phloem.trees.splits import SplitFrequencies, split_frequencies, split_table
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.collection import collect_support, support_of
 from phloem.variational.joint import JointModel
+from phloem.variational.support import collect_support, support_of
 from reference.exact_posterior import exact_posterior
 
 

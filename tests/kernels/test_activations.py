@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from phloem.kernels.activations import bias_elu, elu_backward, gru, gru_backward, hyperbolic_tangent, logistic
-from phloem.kernels.exponential import exp_below_zero
+from phloem.kernels.elementary import exp_below_zero
+from phloem.kernels.features.layers import bias_elu, elu_backward, gru, gru_backward, hyperbolic_tangent, logistic
 from phloem.kernels.jit import vector_kernel
 
 PRECISIONS = {np.float32: 4e-7, np.float64: 2e-14}

@@ -9,13 +9,19 @@ from hypothesis import strategies as st
 from scipy.linalg import expm
 from scipy.optimize import minimize_scalar
 
-from phloem.kernels.branch_fit import LONGEST, SHORTEST, best_length, fill_terms, log_likelihood
-from phloem.kernels.jit import kernel
-from phloem.kernels.jukes_cantor import BLOCK
-from phloem.kernels.partials import LOG_FACTOR, PatternTables
-from phloem.kernels.pointers import at
-from phloem.target.rate_tables import rate_tables
-from search_cases import MODELS
+from phloem.kernels.jit import at, kernel
+from phloem.kernels.likelihood.jukes_cantor import BLOCK
+from phloem.kernels.search.partials import (
+    LOG_FACTOR,
+    LONGEST,
+    SHORTEST,
+    PatternTables,
+    best_length,
+    fill_terms,
+    log_likelihood,
+)
+from phloem.search.surface import rate_tables
+from support.search_cases import MODELS
 
 TOLERANCE = 1e-6
 GRID = np.geomspace(SHORTEST, LONGEST, 4001)

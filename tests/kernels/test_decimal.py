@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phloem.kernels.decimal import parse_decimal
+from phloem.kernels.trees.newick import parse_decimal
 
 
 def parse(text: str) -> tuple[float, int]:

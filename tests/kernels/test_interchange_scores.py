@@ -10,8 +10,15 @@ from phloem.search.surface import Surface
 from phloem.trees.topology import TopologyBatch
 from reference.plain_distances import split_lengths
 from reference.plain_moves import clade_of, from_splits
-from search_cases import MODELS, log_likelihood, pattern_log_likelihoods, placed, random_lengths, random_patterns
-from strategies import topology_batches
+from support.search_cases import (
+    MODELS,
+    log_likelihood,
+    pattern_log_likelihoods,
+    placed,
+    random_lengths,
+    random_patterns,
+)
+from support.strategies import topology_batches
 
 models = st.sampled_from(sorted(MODELS))
 TOLERANCE = 1e-4

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phloem.kernels.logarithm import log_above_zero
+from phloem.kernels.elementary import log_above_zero
 
 SMALLEST, LARGEST = sys.float_info.min, sys.float_info.max
 

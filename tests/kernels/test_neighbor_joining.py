@@ -6,10 +6,10 @@ from Bio.Phylo.TreeConstruction import DistanceMatrix, DistanceTreeConstructor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phloem.kernels.neighbor_joining import join_neighbors
+from phloem.kernels.search.distances import join_neighbors
 from phloem.trees.topology import TopologyBatch
 from reference.plain_distances import path_distances, split_lengths
-from strategies import topology_batches
+from support.strategies import topology_batches
 
 seeds = st.integers(0, 2**32)
 

@@ -9,10 +9,10 @@ from scipy.linalg import expm
 from scipy.optimize import minimize_scalar
 
 from phloem.data.patterns import compress
-from phloem.kernels.branch_fit import SHORTEST
-from phloem.kernels.pair_distances import pair_distances
+from phloem.kernels.search.distances import pair_distances
+from phloem.kernels.search.partials import SHORTEST
 from phloem.search.surface import Surface
-from search_cases import MODELS, evolved, random_patterns
+from support.search_cases import MODELS, evolved, random_patterns
 
 
 def distances_of(surface, tolerance=1e-8):

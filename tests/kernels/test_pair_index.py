@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phloem.kernels.jit import kernel
-from phloem.kernels.pair_index import find_all, find_or_add, make_index, open_index
+from phloem.kernels.variational.subsplits import find_all, find_or_add, make_index, open_index
 
 words = st.one_of(st.integers(0, 5), st.integers(0, 2**64 - 1), st.integers(0, 7).map(lambda n: n << 32))
 pair_lists = st.lists(st.tuples(words, words), max_size=60)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from phloem.kernels.parsimony import LANES, parsimony_scores, stepwise_addition
+from phloem.kernels.search.parsimony import LANES, parsimony_scores, stepwise_addition
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, random_topologies
 from phloem.trees.topology import TopologyBatch

@@ -6,13 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import expm
 
-from phloem.kernels.partials import fill_matrices
+from phloem.kernels.search.partials import fill_matrices
 from phloem.random_streams import RandomStream
-from phloem.search.surface import Surface
-from phloem.target.rate_tables import rate_tables
+from phloem.search.surface import Surface, rate_tables
 from phloem.trees.generation import random_topologies
 from phloem.trees.topology import TopologyBatch
-from search_cases import (
+from support.search_cases import (
     MODELS,
     log_likelihood,
     pattern_log_likelihoods,
@@ -20,7 +19,7 @@ from search_cases import (
     random_lengths,
     random_patterns,
 )
-from strategies import topology_batches
+from support.strategies import topology_batches
 
 
 def caterpillar(taxa: int) -> TopologyBatch:

@@ -11,8 +11,8 @@ from phloem.search.surface import SearchTree, Surface
 from reference import nested
 from reference.plain_distances import split_lengths
 from reference.plain_moves import clade_of, from_splits, regrafted, subtree_moves
-from search_cases import MODELS, log_likelihood, placed, random_lengths, random_patterns
-from strategies import topology_batches
+from support.search_cases import MODELS, log_likelihood, placed, random_lengths, random_patterns
+from support.strategies import topology_batches
 
 models = st.sampled_from(sorted(MODELS))
 TOLERANCE = 1e-4

@@ -5,13 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phloem.kernels.parsimony import parsimony_scores
-from phloem.kernels.regrafting import regraft_subtrees
+from phloem.kernels.search.parsimony import parsimony_scores, regraft_subtrees
 from phloem.trees.generation import all_topologies
 from phloem.trees.topology import TopologyBatch
 from reference import nested, plain_parsimony
 from reference.plain_moves import from_splits, subtree_moves
-from strategies import topology_batches
+from support.strategies import topology_batches
 
 seeds = st.integers(0, 2**32)
 

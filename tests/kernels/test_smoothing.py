@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from phloem.data.patterns import compress
 from phloem.search.surface import SearchTree, Surface
+from phloem.target.estimation import optimize_branch_lengths
 from phloem.target.likelihood import TreeLikelihood
-from phloem.target.optimization import optimize_branch_lengths
-from search_cases import MODELS, evolved, log_likelihood, placed, random_lengths, random_patterns
-from strategies import topology_batches
+from support.search_cases import MODELS, evolved, log_likelihood, placed, random_lengths, random_patterns
+from support.strategies import topology_batches
 
 
 def optimum(surface, topology, start=None):

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from phloem.random_streams import RandomStream
 from phloem.search.surface import SearchTree, Surface
 from phloem.trees.generation import all_topologies, random_topologies
-from search_cases import MODELS, random_patterns
-from strategies import topology_batches
+from support.search_cases import MODELS, random_patterns
+from support.strategies import topology_batches
 
 
 def tree_on(topology):

@@ -5,13 +5,13 @@ import pytest
 
 from phloem.errors import BadArgument, TaxonMismatch
 from phloem.plot import clades
-from phloem.plot.clade_names import clade_name
+from phloem.plot.lengths import clade_name
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import random_topologies
 from phloem.trees.reading import parse_newick
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import split_frequencies
-from plot.every_figure import TAXA, sample, texts
+from support.every_figure import TAXA, sample, texts
 
 
 def dots(figure) -> set[tuple[float, float]]:

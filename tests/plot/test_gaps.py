@@ -5,8 +5,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from phloem.inference.gap import AmortizationGaps
-from phloem.plot.gaps import gaps
-from phloem.plot.saving import save
+from phloem.plot.diagnostics import gaps
+from phloem.plot.style import save
 
 
 def example(count: int = 5) -> AmortizationGaps:

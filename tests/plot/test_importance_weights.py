@@ -5,7 +5,7 @@ import pytest
 
 from phloem.errors import BadArgument
 from phloem.plot import weights
-from plot.every_figure import legend, texts
+from support.every_figure import legend, texts
 
 
 def test_weights_are_in_order_and_relative_to_their_mean():

@@ -8,8 +8,8 @@ import pytest
 from phloem.errors import BadArgument
 from phloem.plot import branch_lengths, tree_lengths
 from phloem.trees.branch_lengths import split_lengths
-from phloem.trees.grouped import GroupedTrees
-from plot.every_figure import TAXA, consensus, legend, sample, segments, texts
+from phloem.trees.sample import GroupedTrees
+from support.every_figure import TAXA, consensus, legend, sample, segments, texts
 
 
 def labels(figure) -> list[str]:

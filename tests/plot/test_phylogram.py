@@ -12,12 +12,12 @@ from phloem.errors import BadArgument
 from phloem.plot import tree
 from phloem.plot.style import styled
 from phloem.random_streams import RandomStream
+from phloem.trees.consensus import SummaryTree
 from phloem.trees.generation import random_topologies
-from phloem.trees.summary_tree import SummaryTree
 from phloem.trees.tree import Tree
-from plot.every_figure import TAXA, consensus, legend, segments, texts
 from reference.nested import leaves, to_parent
-from strategies import nested_trees
+from support.every_figure import TAXA, consensus, legend, segments, texts
+from support.strategies import nested_trees
 
 
 def made_up(parent: np.ndarray, leaf_count: int, seed: int = 1, name: str = "taxon_{}") -> SummaryTree:

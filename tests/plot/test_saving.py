@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from phloem.errors import BadArgument, FileProblem
 from phloem.plot import save, tree
-from plot.every_figure import FIGURES, TAXA, consensus
+from support.every_figure import FIGURES, TAXA, consensus
 
 every_figure = pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 import phloem
 from phloem.errors import BadArgument
 from phloem.plot.style import FONTS, axes_for, fonts, styled
-from plot.every_figure import FIGURES, ON_AXES, consensus, sample
+from support.every_figure import FIGURES, ON_AXES, consensus, sample
 
 every_figure = pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
 

@@ -10,7 +10,7 @@ from phloem.plot import topologies
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import random_topologies
 from phloem.trees.sample import TreeSample
-from plot.every_figure import sample, texts
+from support.every_figure import sample, texts
 
 
 def stairs(figure) -> list[list[float]]:

@@ -5,7 +5,7 @@ import pytest
 
 from phloem.errors import BadArgument
 from phloem.plot import training
-from plot.every_figure import history, legend, texts
+from support.every_figure import history, legend, texts
 
 
 def test_every_run_has_its_elbo_and_its_bound():

@@ -9,7 +9,7 @@ from phloem.errors import BadArgument, TaxonMismatch
 from phloem.plot import cloud
 from phloem.trees.layout import ladder_order, lay_out
 from phloem.trees.rooting import root_at_outgroup
-from plot.every_figure import TAXA, consensus, legend, sample, segments, texts
+from support.every_figure import TAXA, consensus, legend, sample, segments, texts
 
 
 def rows_of(figure) -> list[str]:

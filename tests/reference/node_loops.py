@@ -4,11 +4,13 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from phloem.features.convolutions.edge import EdgeConvolution
-from phloem.features.convolutions.gcn import GcnConvolution
-from phloem.features.convolutions.ggnn import GgnnConvolution
-from phloem.features.convolutions.gin import GinConvolution
-from phloem.features.convolutions.sage import SageConvolution
+from phloem.features.convolutions import (
+    EdgeConvolution,
+    GcnConvolution,
+    GgnnConvolution,
+    GinConvolution,
+    SageConvolution,
+)
 
 REDUCE = {
     "sum": lambda messages: torch.stack(messages).sum(0),

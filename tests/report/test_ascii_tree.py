@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from phloem.errors import BadArgument
 from phloem.random_streams import RandomStream
-from phloem.report.ascii_tree import draw_tree
+from phloem.report.text import draw_tree
 from phloem.trees.generation import random_topologies
 from phloem.trees.reading import parse_newick
 from phloem.trees.splits import nontrivial_splits
 from phloem.trees.topology import TopologyBatch
-from strategies import topology_batches
+from support.strategies import topology_batches
 
 REFERENCE = re.compile(r"→ \[(\d+)\]")
 Clades = dict[frozenset[str], str]

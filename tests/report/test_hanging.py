@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phloem.report.hanging import Hanger, Hung, cut_branch
+from phloem.report.topologies import Hanger, Hung, cut_branch
 from phloem.trees.rooting import root_at_outgroup
 from phloem.trees.splits import split_bits, unpack_bits
-from report.made_up import made_up_contents
-from strategies import topology_batches
+from support.made_up_report import made_up_contents
+from support.strategies import topology_batches
 
 
 def below(hung: Hung, leaf_count: int) -> list[frozenset[int]]:

@@ -13,15 +13,14 @@ import pytest
 from phloem.inference.evaluation import Estimated, Evaluation
 from phloem.inference.trust import Trust
 from phloem.random_streams import RandomStream
-from phloem.report.embedded import embedded_json, packed
 from phloem.report.html import render_report
+from phloem.report.pages import embedded_json, packed
+from phloem.trees.consensus import SummaryTree
 from phloem.trees.generation import random_topologies
-from phloem.trees.grouped import GroupedTrees
 from phloem.trees.rooting import root_at_outgroup
-from phloem.trees.sample import TreeSample
-from phloem.trees.summary_tree import SummaryTree
+from phloem.trees.sample import GroupedTrees, TreeSample
 from phloem.trees.tree import Tree
-from report.made_up import made_up_contents, made_up_history, made_up_trees
+from support.made_up_report import made_up_contents, made_up_history, made_up_trees
 
 HOSTILE = (
     "</script><script>alert(1)</script>",

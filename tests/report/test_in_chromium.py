@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from phloem.report.html import render_report
-from report.devtools import Browser, Page
-from report.made_up import made_up_contents, made_up_history
 from report.test_html import HOSTILE
+from support.devtools import Browser, Page
+from support.made_up_report import made_up_contents, made_up_history
 
 TAXA = ("Homo_sapiens", "Pan", "Gorilla", "Pongo", "Hylobates", *HOSTILE)
 

@@ -2,14 +2,13 @@
 
 import numpy as np
 
-from phloem.inference.reference import ReferenceComparison
+from phloem.inference.agreement import ReferenceComparison
 from phloem.inference.trust import judge
 from phloem.report.text import describe_counts, describe_estimates, describe_posterior, describe_reference, supports_of
-from phloem.trees.comparison import SplitDeviation
 from phloem.trees.generation import all_topologies
 from phloem.trees.reading import parse_newick
 from phloem.trees.sample import TreeSample
-from phloem.trees.splits import split_frequencies
+from phloem.trees.splits import SplitDeviation, split_frequencies
 
 TREES = ["(a,b,(c,(d,e)));", "(a,(b,(d,e)),c);", "(a,b,((c,e),d));"]
 TRUST = judge(np.random.default_rng(1).normal(size=5000), None, steps_done=5, steps=5, finished=True)

@@ -7,7 +7,7 @@ import pandas
 import pytest
 
 from phloem.errors import BadArgument
-from phloem.report.tracer import format_trace
+from phloem.tasks.exports import format_trace
 
 
 def test_a_trace_is_a_title_the_names_and_a_numbered_row_a_tree():

@@ -8,13 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import phloem.report
-from phloem.report.number_places import SIGN_WIDTH, room_for_numbers
-from phloem.report.tree_layout import lay_out
-from phloem.report.tree_svg import ROOMS, consensus_layout, draw_consensus
-from phloem.trees.summary_tree import SummaryTree
+from phloem.report.consensus import ROOMS, SIGN_WIDTH, consensus_layout, draw_consensus, lay_out, room_for_numbers
+from phloem.trees.consensus import SummaryTree
 from phloem.trees.tree import Tree
 from reference.nested import Nested, leaves, to_parent
-from strategies import nested_trees
+from support.strategies import nested_trees
 
 
 def as_tree(nested: Nested) -> Tree:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fake_iqtree import FakeIqtree
 from phloem.data.alignment import Alignment
+from support.fake_iqtree import FakeIqtree
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ import pytest
 from phloem.config import BootstrapConfig
 from phloem.data.alignment import Alignment
 from phloem.errors import AlignmentError, ConfigError, FileProblem, ProgramProblem
-from phloem.search.bootstrap import bootstrap_files
-from phloem.search.methods import replicate_seed
+from phloem.search.bootstrap import bootstrap_files, replicate_seed
 from phloem.trees.reading import parse_newick, read_trees
 
 TWO = BootstrapConfig(replicates=2)

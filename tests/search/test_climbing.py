@@ -8,13 +8,13 @@ import pytest
 from phloem.data.patterns import compress
 from phloem.random_streams import RandomStream
 from phloem.search.climbing import LEAST_GAIN, ROUGH, WORTH_REPLACING, Climb
-from phloem.search.records import Stopped
+from phloem.search.jobs import Stopped
 from phloem.search.surface import SearchTree, Surface
+from phloem.target.estimation import optimize_branch_lengths
 from phloem.target.likelihood import TreeLikelihood
-from phloem.target.optimization import optimize_branch_lengths
 from phloem.trees.generation import nni_neighbors, random_topologies
 from phloem.trees.topology import TopologyBatch
-from search_cases import MODELS, evolved, log_likelihood, placed, random_patterns
+from support.search_cases import MODELS, evolved, log_likelihood, placed, random_patterns
 
 
 def climb_on(surface, seed, floor=-np.inf, known=None):

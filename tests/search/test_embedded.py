@@ -13,13 +13,13 @@ from phloem.data.patterns import compress
 from phloem.data.reading import read_alignment
 from phloem.errors import AlignmentError
 from phloem.search.embedded import search_trees
-from phloem.search.records import Stopped
+from phloem.search.jobs import Stopped
+from phloem.target.estimation import optimize_branch_lengths
 from phloem.target.likelihood import TreeLikelihood
-from phloem.target.optimization import optimize_branch_lengths
 from phloem.trees.generation import all_topologies
 from phloem.trees.splits import nontrivial_splits
 from phloem.trees.topology import TopologyBatch
-from search_cases import MODELS, evolved, names
+from support.search_cases import MODELS, evolved, names
 
 SMALL = SearchConfig(count=50, threads=1)
 

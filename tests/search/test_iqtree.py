@@ -15,7 +15,7 @@ from phloem.data.reading import parse_alignment
 from phloem.errors import FileProblem, ProgramProblem
 from phloem.search.bootstrap import bootstrap_files
 from phloem.search.iqtree import FailedRun, find_iqtree, ultrafast_bootstrap
-from phloem.search.records import Stopped
+from phloem.search.jobs import Stopped
 
 ONE = BootstrapConfig(replicates=1)
 

@@ -12,12 +12,10 @@ import phloem
 from phloem.config import BootstrapConfig
 from phloem.data.alignment import Alignment
 from phloem.errors import AlignmentError, ConfigError, FileProblem, ProgramProblem
-from phloem.kernels.clades import clade_bits
-from phloem.search import methods
-from phloem.search.bootstrap import bootstrap_files, bootstrap_samples
-from phloem.search.jobs import run_jobs, shared_threads
-from phloem.search.methods import replicate_seed, settled_method
-from phloem.search.records import SearchProgress, Stopped
+from phloem.kernels.trees.clades import clade_bits
+from phloem.search import bootstrap as methods
+from phloem.search.bootstrap import bootstrap_files, bootstrap_samples, replicate_seed, settled_method
+from phloem.search.jobs import SearchProgress, Stopped, run_jobs, shared_threads
 from phloem.search.replicates import method_in
 from phloem.trees.reading import read_trees
 

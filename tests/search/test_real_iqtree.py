@@ -8,8 +8,7 @@ import pytest
 
 from phloem.config import BootstrapConfig
 from phloem.data.alignment import Alignment
-from phloem.data.examples import find_trees
-from phloem.data.reading import read_alignment
+from phloem.data.reading import find_trees, read_alignment
 from phloem.errors import ProgramProblem
 from phloem.search.bootstrap import bootstrap_files
 from phloem.trees.reading import read_trees

@@ -10,7 +10,7 @@ from scipy import stats
 
 from phloem.random_streams import RandomStream
 from phloem.search import resampling as module
-from phloem.search.records import Stopped
+from phloem.search.jobs import Stopped
 from phloem.search.resampling import TIE, Resampling
 
 STREAM = RandomStream(5, "test resampling")

@@ -7,17 +7,16 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from phloem.data.alignment import Alignment
-from phloem.data.examples import find_alignment
 from phloem.data.patterns import compress
-from phloem.data.reading import read_alignment
+from phloem.data.reading import find_alignment, read_alignment
 from phloem.errors import BadArgument
-from phloem.kernels.parsimony import parsimony_scores
+from phloem.kernels.search.parsimony import parsimony_scores
 from phloem.random_streams import RandomStream
-from phloem.search.starts import LEAST_LENGTH, can_tell_trees_apart, neighbor_joining, parsimony_topologies
+from phloem.search.tree_search import LEAST_LENGTH, can_tell_trees_apart, neighbor_joining, parsimony_topologies
 from phloem.trees.generation import all_topologies, random_topologies
 from phloem.trees.topology import TopologyBatch
 from reference.plain_distances import path_distances
-from strategies import topology_batches
+from support.strategies import topology_batches
 
 STREAM = RandomStream(1, "test starts")
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from phloem.search.surface import NO_MOVES, SearchTree, Surface
 from phloem.trees.generation import nni_neighbors
 from phloem.trees.topology import TopologyBatch
-from search_cases import MODELS, placed, random_lengths, random_patterns
-from strategies import topology_batches
+from support.search_cases import MODELS, placed, random_lengths, random_patterns
+from support.strategies import topology_batches
 
 trees = topology_batches(least=4, most=25, trees=1)
 seeds = st.integers(0, 2**32)

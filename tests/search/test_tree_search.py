@@ -8,16 +8,15 @@ import pytest
 
 from phloem.data.patterns import compress
 from phloem.random_streams import RandomStream
-from phloem.search.records import Stopped
-from phloem.search.resampling import Resampling
+from phloem.search.jobs import Stopped
+from phloem.search.resampling import Resampling, Visits
 from phloem.search.surface import SearchTree, Surface
 from phloem.search.tree_search import CLIMBS_AT_A_TIME, FIRST_CLIMBS, POOL, SAME, Start, TreeSearch, first_starts
-from phloem.search.visits import Visits
 from phloem.trees.generation import random_topologies
 from phloem.trees.topology import TopologyBatch
 from reference import nested
 from reference.plain_moves import subtree_moves
-from search_cases import MODELS, evolved, log_likelihood, random_patterns
+from support.search_cases import MODELS, evolved, log_likelihood, random_patterns
 
 STREAM = RandomStream(3, "test search")
 

@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 
 from phloem.random_streams import RandomStream
 from phloem.search.climbing import VisitedTrees
-from phloem.search.resampling import Resampling
-from phloem.search.visits import Visits, correlation
+from phloem.search.resampling import Resampling, Visits, correlation
 from phloem.trees.generation import all_topologies, random_topologies
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import pack_members, split_frequencies
-from phloem.trees.zobrist import taxon_keys
+from phloem.trees.topology import taxon_keys
 
 COUNTS = np.array([2.0, 3.0, 5.0])
 STREAM = RandomStream(1, "test visits")

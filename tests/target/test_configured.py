@@ -5,7 +5,7 @@ import pytest
 from phloem.config import ModelConfig
 from phloem.data.alignment import Alignment
 from phloem.data.patterns import compress
-from phloem.target.configured import build_model, count_states, empirical_frequencies
+from phloem.target.substitution import build_model, count_states, empirical_frequencies
 
 PATTERNS = compress(Alignment.from_sequences("abc", ["AACCG", "AACRN", "A-GTT"]))
 

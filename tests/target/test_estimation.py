@@ -11,25 +11,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 
-from phloem.config.estimated_model import EstimatedModel, parse_estimated_model
-from phloem.config.model import MODEL_PARAMETERS
+from phloem.config.model import MODEL_PARAMETERS, EstimatedModel, parse_estimated_model
 from phloem.data.alignment import Alignment
-from phloem.data.examples import find_alignment, find_trees
 from phloem.data.patterns import SitePatterns, compress
-from phloem.data.reading import read_alignment
+from phloem.data.reading import find_alignment, find_trees, read_alignment
 from phloem.errors import BadArgument
 from phloem.random_streams import RandomStream
-from phloem.target.estimation import INVARIANT, SHAPES, FittedModel, estimate_model, start_model
+from phloem.target.estimation import (
+    INVARIANT,
+    SHAPES,
+    FittedModel,
+    estimate_model,
+    optimize_branch_lengths,
+    start_model,
+)
 from phloem.target.likelihood import TreeLikelihood
-from phloem.target.optimization import optimize_branch_lengths
-from phloem.target.site_rates import SiteRates
-from phloem.target.substitution import gtr, hky85, jc69, k80
+from phloem.target.substitution import SiteRates, gtr, hky85, jc69, k80
 from phloem.trees.generation import random_topologies
 from phloem.trees.reading import read_trees
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.writing import format_newick
 from reference.simulation import simulate
-from strategies import topology_batches
+from support.strategies import topology_batches
 
 PRIMATES = read_alignment("primates")
 FREQUENCIES = [0.35, 0.15, 0.2, 0.3]

@@ -15,8 +15,18 @@ from phloem.data.reading import read_alignment
 from phloem.errors import BadArgument
 from phloem.random_streams import RandomStream
 from phloem.target.likelihood import TreeLikelihood
-from phloem.target.site_rates import SiteRates, discrete_gamma
-from phloem.target.substitution import SubstitutionModel, f81, gtr, hky85, jc69, k80, sym, tn93
+from phloem.target.substitution import (
+    SiteRates,
+    SubstitutionModel,
+    discrete_gamma,
+    f81,
+    gtr,
+    hky85,
+    jc69,
+    k80,
+    sym,
+    tn93,
+)
 from phloem.trees.generation import all_topologies, random_topologies
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.writing import format_newick
@@ -345,7 +355,7 @@ def iqtree_value(iqtree: str, folder, alignment_path, tree: str, model: str) -> 
 
 @pytest.mark.parametrize("name", IQTREE_MODELS)
 def test_iqtree_agrees_on_the_primates(iqtree, tmp_path, name):
-    from phloem.data.examples import find_alignment
+    from phloem.data.reading import find_alignment
 
     alignment = read_alignment("primates")
     topologies = random_topologies(12, 1, stream=RandomStream(5, "x"))

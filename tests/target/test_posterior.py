@@ -10,16 +10,13 @@ import torch
 from scipy import stats
 
 from phloem.data.alignment import Alignment
-from phloem.data.examples import find_alignment, find_trees
 from phloem.data.patterns import compress
-from phloem.data.reading import read_alignment
+from phloem.data.reading import find_alignment, find_trees, read_alignment
 from phloem.errors import BadArgument
+from phloem.target.estimation import optimize_branch_lengths
 from phloem.target.likelihood import TreeLikelihood
-from phloem.target.optimization import optimize_branch_lengths
-from phloem.target.posterior import TreePosterior
-from phloem.target.prior import TreePrior
-from phloem.target.site_rates import SiteRates
-from phloem.target.substitution import hky85
+from phloem.target.posterior import TreePosterior, TreePrior
+from phloem.target.substitution import SiteRates, hky85
 from phloem.trees.generation import all_topologies
 from phloem.trees.reading import read_trees
 from phloem.trees.writing import format_newick

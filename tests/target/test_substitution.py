@@ -7,8 +7,7 @@ from scipy import integrate, special, stats
 from scipy.linalg import expm
 
 from phloem.errors import BadArgument
-from phloem.target.site_rates import SiteRates, discrete_gamma
-from phloem.target.substitution import f81, gtr, hky85, jc69, k80, sym, tn93
+from phloem.target.substitution import SiteRates, discrete_gamma, f81, gtr, hky85, jc69, k80, sym, tn93
 from reference.brute_force import rate_matrix
 
 FREQUENCIES = [0.4, 0.1, 0.2, 0.3]

@@ -10,16 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phloem.errors import BadArgument, TaxonMismatch
-from phloem.trees.annotated import format_annotated, write_annotated_newick, write_annotated_nexus
+from phloem.trees.consensus import SummaryTree
 from phloem.trees.reading import read_any_trees, read_trees
 from phloem.trees.rooting import root_at_midpoint, root_at_outgroup
 from phloem.trees.sample import TreeSample
-from phloem.trees.summary_tree import SummaryTree
 from phloem.trees.tree import Tree, canonical_tree
-from phloem.trees.writing import quote_label
+from phloem.trees.writing import format_annotated, quote_label, write_annotated_newick, write_annotated_nexus
 from reference import nested
 from reference.ape import read_with_ape
-from strategies import nested_trees
+from support.strategies import nested_trees
 
 NAMES = ("Homo sapiens", "it's", "HIV-1/x+y", "A.1|x", "under_score", "7", "Ähre", "t8", "(c)", "friend")
 SOME_TREE = (0, 1, ((2, 3), (4, 5, 6)), (7, (8, 9)))

@@ -9,16 +9,20 @@ from hypothesis import strategies as st
 
 from phloem.errors import BadArgument
 from phloem.random_streams import RandomStream
-from phloem.trees.branch_lengths import split_lengths, topology_lengths, tree_lengths
+from phloem.trees.branch_lengths import (
+    shortest_interval,
+    split_lengths,
+    topology_lengths,
+    tree_lengths,
+    weighted_median,
+)
 from phloem.trees.generation import random_topologies
-from phloem.trees.grouped import GroupedTrees
-from phloem.trees.intervals import shortest_interval, weighted_median
 from phloem.trees.reading import parse_newick
-from phloem.trees.sample import TreeSample
+from phloem.trees.sample import GroupedTrees, TreeSample
 from phloem.trees.splits import split_bits, split_frequencies, unpack_bits
 from phloem.trees.topology import TopologyBatch
 from reference.dendropy_samples import members_of, tree_list
-from strategies import related_topologies, topology_batches
+from support.strategies import related_topologies, topology_batches
 
 
 def random_sample(topologies: TopologyBatch, trees: int, seed: int) -> TreeSample:

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from phloem.errors import BadArgument, TaxonMismatch
 from phloem.random_streams import RandomStream
-from phloem.trees.comparison import split_deviation, split_table, total_variation
 from phloem.trees.generation import random_topologies
 from phloem.trees.sample import TreeSample
-from phloem.trees.splits import SplitFrequencies, split_frequencies
+from phloem.trees.splits import SplitFrequencies, split_deviation, split_frequencies, split_table, total_variation
 from phloem.trees.writing import format_newick
 
 TAXA = tuple("abcdef")

@@ -10,16 +10,22 @@ from hypothesis import strategies as st
 from phloem.errors import BadArgument, TaxonMismatch
 from phloem.random_streams import RandomStream
 from phloem.trees.consensus import extended_majority_rule, majority_rule, maximum_clade_credibility
-from phloem.trees.distance import robinson_foulds
 from phloem.trees.generation import nni_neighbors, random_topologies
 from phloem.trees.reading import parse_newick
 from phloem.trees.sample import TreeSample
-from phloem.trees.splits import SplitFrequencies, distinct_splits, pack_members, split_frequencies, unpack_bits
+from phloem.trees.splits import (
+    SplitFrequencies,
+    distinct_splits,
+    pack_members,
+    robinson_foulds,
+    split_frequencies,
+    unpack_bits,
+)
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.writing import format_tree
 from reference import nested
 from reference.dendropy_samples import members_of, splits_of, splits_of_ours, tree_list
-from strategies import nested_trees, related_topologies, topology_batches
+from support.strategies import nested_trees, related_topologies, topology_batches
 
 SAMPLES = st.tuples(related_topologies(trees=8) | topology_batches(least=4, most=10, trees=6), st.integers(0, 2**32))
 THRESHOLDS = [0.5, 0.6, 2 / 3, 0.9, 1]

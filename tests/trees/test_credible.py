@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from phloem.errors import BadArgument
 from phloem.random_streams import RandomStream
-from phloem.trees.credible import ROUNDING, credible_set_size, credible_topologies
 from phloem.trees.generation import all_topologies
-from phloem.trees.sample import TreeSample
+from phloem.trees.sample import ROUNDING, TreeSample, credible_set_size, credible_topologies
 
 TOPOLOGIES = all_topologies(5)
 

@@ -15,7 +15,7 @@ FILES = 6000
 
 def test_mutated_files_are_read_or_refused(tmp_path):
     checked = os.environ | {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    script = Path(__file__).with_name("fuzz_readers.py")
+    script = Path(__file__).parents[1] / "support" / "fuzz_readers.py"
     seed = os.environ.get("PHLOEM_FUZZ_SEED", "1")
     run = subprocess.run(
         [sys.executable, str(script), seed, str(FILES), str(tmp_path)],

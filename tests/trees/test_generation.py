@@ -6,7 +6,6 @@ from scipy import stats
 
 from phloem.errors import BadArgument
 from phloem.random_streams import RandomStream
-from phloem.trees.distance import robinson_foulds
 from phloem.trees.generation import (
     all_topologies,
     nni_neighbors,
@@ -15,8 +14,8 @@ from phloem.trees.generation import (
     random_topologies,
     topology_count,
 )
-from phloem.trees.topology import TopologyBatch
-from phloem.trees.topology_index import TopologyIndex
+from phloem.trees.splits import robinson_foulds
+from phloem.trees.topology import TopologyBatch, TopologyIndex
 from reference import nested
 
 

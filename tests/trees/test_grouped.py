@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from phloem.errors import BadArgument
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, random_topologies
-from phloem.trees.grouped import GroupedTrees
-from phloem.trees.sample import TreeSample
+from phloem.trees.sample import GroupedTrees, TreeSample
 
 TAXA = tuple("abcde")
 EVERYTHING = all_topologies(5)  # 15, with seven branches each

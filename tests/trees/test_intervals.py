@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phloem.errors import BadArgument
-from phloem.trees.intervals import describe_groups, shortest_interval, weighted_median
+from phloem.trees.branch_lengths import describe_groups, shortest_interval, weighted_median
 from reference import slow_intervals
 
 with warnings.catch_warnings():

@@ -9,7 +9,7 @@ from phloem.errors import BadArgument
 from phloem.trees.layout import ladder_order, lay_out
 from phloem.trees.reading import parse_newick
 from reference.nested import Nested, from_parent, leaves, to_parent
-from strategies import nested_trees, topology_batches
+from support.strategies import nested_trees, topology_batches
 
 
 def slow_order(tree: Nested) -> list[int]:

@@ -14,7 +14,7 @@ from phloem.trees.sample import TreeSample, count_burnin, pool
 from phloem.trees.splits import nontrivial_splits
 from phloem.trees.tree import WeightedTrees
 from reference import nested
-from strategies import nested_trees
+from support.strategies import nested_trees
 
 MRBAYES_T = """#NEXUS
 [ID: 123]

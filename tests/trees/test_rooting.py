@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phloem.errors import BadArgument, TaxonMismatch
-from phloem.trees.annotated import format_annotated
+from phloem.trees.consensus import SummaryTree
 from phloem.trees.rooting import root_at_midpoint, root_at_outgroup
-from phloem.trees.summary_tree import SummaryTree
 from phloem.trees.tree import Tree, canonical_tree
+from phloem.trees.writing import format_annotated
 from reference import nested
 from reference.dendropy_samples import splits_of
-from strategies import nested_trees
+from support.strategies import nested_trees
 
 
 def random_summary(tree: nested.Nested, seed: int) -> SummaryTree:

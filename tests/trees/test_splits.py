@@ -10,17 +10,15 @@ from dendropy.calculate import treecompare
 from hypothesis import given
 
 from phloem.errors import BadArgument
-from phloem.kernels import clades
+from phloem.kernels.trees import clades
 from phloem.random_streams import RandomStream
-from phloem.trees.distance import robinson_foulds
 from phloem.trees.generation import all_topologies, nni_neighbors, random_topologies
 from phloem.trees.reading import parse_newick, read_trees
-from phloem.trees.splits import nontrivial_splits, split_bits, split_frequencies
-from phloem.trees.topology import TopologyBatch
+from phloem.trees.splits import nontrivial_splits, robinson_foulds, split_bits, split_frequencies
+from phloem.trees.topology import TopologyBatch, clade_hashes, taxon_keys
 from phloem.trees.writing import format_newick
-from phloem.trees.zobrist import clade_hashes, taxon_keys
 from reference import nested
-from strategies import topology_batches
+from support.strategies import topology_batches
 
 
 def names(count: int) -> list[str]:

@@ -6,16 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phloem.errors import BadArgument
-from phloem.kernels import clades
+from phloem.kernels.trees import clades
 from phloem.trees.branch_lengths import split_lengths
-from phloem.trees.consensus import extended_majority_rule, majority_rule
-from phloem.trees.grouped import GroupedTrees
+from phloem.trees.consensus import SummaryTree, extended_majority_rule, majority_rule, summary_tree
 from phloem.trees.reading import parse_newick
-from phloem.trees.sample import TreeSample
+from phloem.trees.sample import GroupedTrees, TreeSample
 from phloem.trees.splits import split_frequencies, unpack_bits
-from phloem.trees.summary_tree import SummaryTree, summary_tree
 from phloem.trees.tree import Tree
-from strategies import related_topologies
+from support.strategies import related_topologies
 
 
 @given(related_topologies(), st.integers(0, 2**32))

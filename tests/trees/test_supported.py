@@ -9,8 +9,8 @@ from Bio import Phylo
 
 import phloem
 from phloem.errors import BadArgument
-from phloem.trees.summary_tree import SummaryTree
-from phloem.trees.supported import format_supported, write_supported
+from phloem.trees.consensus import SummaryTree
+from phloem.trees.writing import format_supported, write_supported
 
 NAMES = ("A", "B c", "C'd", "D", "E")
 

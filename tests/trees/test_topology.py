@@ -9,7 +9,7 @@ from phloem.errors import BadArgument
 from phloem.trees.generation import all_topologies
 from phloem.trees.topology import TopologyBatch
 from reference import nested
-from strategies import topology_batches
+from support.strategies import topology_batches
 
 
 def shuffled(topologies: TopologyBatch, seed: int) -> np.ndarray:

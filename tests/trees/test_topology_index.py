@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from phloem.errors import BadArgument
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, nni_neighbors, random_topologies
-from phloem.trees.topology import TopologyBatch
-from phloem.trees.topology_index import TopologyIndex
+from phloem.trees.topology import TopologyBatch, TopologyIndex
 
 
 @given(st.integers(3, 30), st.integers(1, 40), st.integers(0, 2**32))

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phloem.errors import BadArgument, FileProblem, NotBinary, PhloemError, TaxonMismatch, TreeFormatError
-from phloem.trees.reading import parse_newick
-from phloem.trees.weighted_table import read_weighted_table
+from phloem.trees.reading import parse_newick, read_weighted_table
 from reference import nested
-from strategies import topology_batches
+from support.strategies import topology_batches
 
 TREES = ["((a,b),c,(d,e));", "((a,c),b,(d,e));", "(a,(b,d),(c,e));"]
 GOOD = "".join(f"{weight}\t{tree}\n" for weight, tree in zip(("0.5", "2", "1e-3"), TREES, strict=True))

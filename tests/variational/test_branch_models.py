@@ -8,15 +8,21 @@ import torch
 from scipy import integrate, stats
 
 from phloem.errors import BadArgument
-from phloem.features.convolutions.gcn import GcnConvolution
+from phloem.features.convolutions import GcnConvolution
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, nni_neighbors, random_topologies
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.branch_models import BranchModel, GraphModel, PspModel, SplitModel
-from phloem.variational.branch_registry import BRANCH_MODELS, build_branch_model
-from phloem.variational.collection import support_of
-from phloem.variational.lognormal import LOCATION_OFFSET, Lognormal
+from phloem.variational.branch_models import (
+    BRANCH_MODELS,
+    BranchModel,
+    GraphModel,
+    PspModel,
+    SplitModel,
+    build_branch_model,
+)
+from phloem.variational.families import LOCATION_OFFSET, Lognormal
 from phloem.variational.sbn import SubsplitNetwork
+from phloem.variational.support import support_of
 
 TAXA = 6
 

@@ -10,10 +10,8 @@ from phloem.errors import FileProblem
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, nni_neighbors, random_topologies
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.collection import support_of
-from phloem.variational.network_file import read_network, write_network
-from phloem.variational.sbn import SubsplitNetwork
-from phloem.variational.support_file import read_support, write_support
+from phloem.variational.sbn import SubsplitNetwork, read_network, write_network
+from phloem.variational.support import read_support, support_of, write_support
 
 
 def example(taxa: int = 70) -> SubsplitNetwork:

@@ -10,12 +10,11 @@ from phloem.trees.generation import all_topologies
 from phloem.trees.reading import read_trees
 from phloem.trees.sample import TreeSample, pool
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.fitting import fit_network
-from phloem.variational.network_file import read_network, write_network
+from phloem.variational.sbn import fit_network, read_network, write_network
 from reference.dictionary_sbn import em_step
 from reference.nested import from_parent
-from strategies import related_topologies
-from variational.sbn_tables import as_dictionary
+from support.sbn_tables import as_dictionary
+from support.strategies import related_topologies
 
 
 def weighted(topologies: TopologyBatch, seed: int) -> TreeSample:

@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from phloem.errors import BadArgument
-from phloem.kernels.sbn import draw_entry
+from phloem.kernels.variational.sbn import draw_entry
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, nni_neighbors, random_topologies
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.collection import support_of
 from phloem.variational.sbn import SubsplitNetwork
+from phloem.variational.support import support_of
 from reference.dictionary_sbn import probability, rooted_probability, rootings
 from reference.nested import from_parent, leaves
-from strategies import related_topologies
-from variational.sbn_tables import as_dictionary
+from support.sbn_tables import as_dictionary
+from support.strategies import related_topologies
 
 seeds = st.integers(0, 2**32)
 

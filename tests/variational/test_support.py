@@ -11,12 +11,12 @@ from phloem.trees.reading import parse_newick, read_trees
 from phloem.trees.sample import TreeSample, pool
 from phloem.trees.splits import split_bits, unpack_bits
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.collection import collect_support, support_of
 from phloem.variational.sbn import SubsplitNetwork
+from phloem.variational.support import collect_support, support_of
 from reference.dictionary_sbn import collect, rootings, uses
 from reference.nested import from_parent
-from strategies import related_topologies
-from variational.sbn_tables import as_dictionary
+from support.sbn_tables import as_dictionary
+from support.strategies import related_topologies
 
 
 def names(count: int) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ def test_what_a_tree_lacks_is_marked():
 def test_a_support_does_not_depend_on_how_many_trees_are_looked_at_a_time(monkeypatch):
     topologies = nni_neighbors(random_topologies(40, 4, stream=RandomStream(3, "trees")))
     whole = support_of(names(40), topologies)
-    monkeypatch.setattr("phloem.variational.collection.CHUNK_PAIRS", 1)
+    monkeypatch.setattr("phloem.variational.support.CHUNK_PAIRS", 1)
     single = support_of(names(40), topologies)
     for part in ("clades", "splits", "subsplits", "sisters", "divisions", "starts", "children"):
         np.testing.assert_array_equal(getattr(whole, part), getattr(single, part))
@@ -128,7 +128,7 @@ def test_supports_of_many_taxa_have_the_counts_of_one_tree_and_its_neighbours(ta
 
 @pytest.mark.parametrize("at_a_time", [1, 10**6])
 def test_two_clades_with_the_same_hash_are_found_out(at_a_time, monkeypatch):
-    monkeypatch.setattr("phloem.variational.collection.CHUNK_PAIRS", at_a_time)
+    monkeypatch.setattr("phloem.variational.support.CHUNK_PAIRS", at_a_time)
     taxa = tuple("abcdefg")
     keys = np.array([64, 32, 1, 2, 4, 1 ^ 2 ^ 4, 16], np.uint64)[:, None].repeat(2, axis=1)  # c and f like d and e
     one, other = parse_newick(["(a,c,(f,(b,(g,(d,e)))));", "(a,d,(e,(b,(g,(c,f)))));"], taxa=taxa).topologies

@@ -10,7 +10,7 @@ from phloem.cli.options import ALIGNMENT_HELP
 from phloem.config import BOOTSTRAP_METHODS, BootstrapConfig
 
 if TYPE_CHECKING:
-    from phloem.pipeline.bootstrap import BootstrapProgress, BootstrapRun
+    from phloem.tasks.search import BootstrapProgress, BootstrapRun
 
 DEFAULT = BootstrapConfig()
 
@@ -91,7 +91,7 @@ def _run_with_bar(alignment: str, out: Path, config: BootstrapConfig) -> "Bootst
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from phloem.pipeline.bootstrap import run_bootstrap
+    from phloem.tasks.search import run_bootstrap
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.fields[done]} of {task.total} replicates"), BarColumn(), TimeRemainingColumn())

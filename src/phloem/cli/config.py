@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from phloem.cli.settings import Settings, with_settings
+from phloem.cli.flags import Settings, with_settings
 from phloem.config import to_toml
-from phloem.config.keys import nested, values_of
+from phloem.config.settings import nested, values_of
 
 EXAMPLES = """
 [bold]Examples[/bold]

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phloem.cli.options import BURNIN_HELP, CHECKPOINT_HELP, TREES_HELP, parse_burnin
-from phloem.cli.tables import plain_console, plain_table
+from phloem.cli.options import BURNIN_HELP, CHECKPOINT_HELP, TREES_HELP, parse_burnin, plain_console, plain_table
 from phloem.config.density import BASES, CONVOLUTIONS, DENSITY_PRESETS, NOISES, density_preset
 from phloem.errors import BadArgument, StoppedByUser
 
 if TYPE_CHECKING:
-    from phloem.pipeline.density_use import DensityScores
+    from phloem.tasks.density import DensityScores
 
 FIT_EXAMPLES = """
 [bold]Examples[/bold]
@@ -140,9 +139,9 @@ def fit(
     density_preset(preset or "standard", **settings)  # what is wrong is known before numba and torch are loaded
 
     from phloem.display.bar import progress_bar
-    from phloem.display.stderr import say
-    from phloem.pipeline.density import DensityInterrupted, DensityRequest, fit_density_run, read_summary
-    from phloem.pipeline.saving import parse_interval
+    from phloem.display.words import say
+    from phloem.runs.checkpoints import parse_interval
+    from phloem.tasks.density import DensityInterrupted, DensityRequest, fit_density_run, read_summary
 
     request = DensityRequest(
         trees or (), out, preset, settings, parse_burnin(burnin), resume, force, shlex.join(sys.argv)
@@ -221,7 +220,7 @@ def score(
         raise BadArgument(f"--smoothing {smoothing:g}: there is nothing to smooth without --compare. Give both.")
 
     from phloem.display.bar import progress_bar
-    from phloem.pipeline.density_use import USUAL_SMOOTHING, score_density
+    from phloem.tasks.density import USUAL_SMOOTHING, score_density
 
     with progress_bar("scoring", quiet=quiet) as show:
         scores = score_density(
@@ -279,7 +278,7 @@ def sample(
 ) -> None:
     """Draw topologies from a density and write them, without branch lengths, all of the same weight."""
     from phloem.display.bar import progress_bar
-    from phloem.pipeline.density_use import sample_density_run
+    from phloem.tasks.density import sample_density_run
 
     with progress_bar("drawing", quiet=quiet) as show:
         done = sample_density_run(directory, out, count=count, method=method, seed=seed, progress=show)

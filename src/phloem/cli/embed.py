@@ -47,7 +47,7 @@ def embed(
     Rooted trees are unrooted. If any tree has a polytomy, each tree has its own arrays `parent_0`, `features_0`, …
     """
     # Imported here so that `phloem --help` need not wait for numba.
-    from phloem.pipeline.embed import embed as run
+    from phloem.tasks.embed import embed as run
 
     done = run(
         trees,

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from phloem.cli.options import BURNIN_HELP, RUN_HELP, THREADS_HELP, parse_burnin, parse_counts
-from phloem.cli.tables import terminal_width
+from phloem.cli.options import BURNIN_HELP, RUN_HELP, THREADS_HELP, parse_burnin, parse_counts, terminal_width
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -57,7 +56,7 @@ def evaluate(
     counts = None if bounds is None else parse_counts("--bounds", bounds)
 
     from phloem.display.bar import progress_bar
-    from phloem.pipeline.evaluate import evaluate_run
+    from phloem.tasks.evaluate import evaluate_run
 
     with progress_bar("drawing", quiet=quiet) as show:
         found = evaluate_run(

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phloem.cli.options import BURNIN_HELP, RUN_HELP, THREADS_HELP, TREES_HELP, parse_burnin
-from phloem.cli.tables import plain_console, plain_table
+from phloem.cli.options import BURNIN_HELP, RUN_HELP, THREADS_HELP, TREES_HELP, parse_burnin, plain_console, plain_table
 
 if TYPE_CHECKING:
-    from phloem.pipeline.gap import GapAverage, GapTable
+    from phloem.tasks.gap import GapAverage, GapTable
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -59,7 +58,7 @@ def gap(
     """
     # Imported here so that `phloem --help` need not wait for numba and torch.
     from phloem.display.bar import progress_bar
-    from phloem.pipeline.gap import measure_gaps
+    from phloem.tasks.gap import measure_gaps
 
     with progress_bar("gaps", quiet=quiet) as show:
         table = measure_gaps(

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phloem.cli.options import ALIGNMENT_HELP, CHECKPOINT_HELP, TREES_HELP
-from phloem.cli.settings import Settings, with_settings
-from phloem.cli.tables import terminal_width
+from phloem.cli.flags import Settings, with_settings
+from phloem.cli.options import ALIGNMENT_HELP, CHECKPOINT_HELP, TREES_HELP, terminal_width
 from phloem.errors import BadArgument, StoppedByUser
 
 if TYPE_CHECKING:
-    from phloem.pipeline.infer import Interrupted
-    from phloem.pipeline.posterior import Posterior
+    from phloem.tasks.infer import Interrupted
+    from phloem.tasks.posterior import Posterior
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -85,10 +84,10 @@ def infer(
     if not resume:
         settings.resolve()  # what is wrong with the settings is known before numba and torch are loaded
 
-    from phloem.display.choose import choose_display
-    from phloem.pipeline.completion import RunOptions
-    from phloem.pipeline.infer import Interrupted, Request, run_inference
-    from phloem.pipeline.saving import parse_interval
+    from phloem.display.lines import choose_display
+    from phloem.runs.checkpoints import parse_interval
+    from phloem.tasks.infer import Interrupted, Request, run_inference
+    from phloem.tasks.training import RunOptions
 
     request = Request(alignment, out, settings.resolve, trees or (), resume, force, shlex.join(sys.argv))
     options = RunOptions(threads, parse_interval(checkpoint_every), tensorboard)
@@ -121,7 +120,7 @@ def how_to_go_on(stop: "Interrupted", alignment: str | None) -> str:
 def print_posterior(posterior: "Posterior") -> None:
     """The result for people, where the files are, and what to do next."""
     directory = posterior.directory
-    from phloem.pipeline.sampling import USUAL_COUNT
+    from phloem.tasks.exports import USUAL_COUNT
 
     trees = min(USUAL_COUNT, posterior.summary["draws"]["count"])
     print("\n".join(posterior.describe(terminal_width())))

@@ -19,7 +19,7 @@ def info(
 ) -> None:
     """Show versions, threads, the cache of compiled kernels, and the external programs that were found."""
     # Imported here so that `phloem --help` need not wait for numba.
-    from phloem.pipeline.info import describe
+    from phloem.tasks.info import describe
 
     facts = describe()
     if as_json:

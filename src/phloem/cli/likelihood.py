@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phloem.cli.options import ALIGNMENT_HELP
-from phloem.cli.settings import with_model
-from phloem.cli.tables import plain_console, plain_table
+from phloem.cli.flags import with_model
+from phloem.cli.options import ALIGNMENT_HELP, plain_console, plain_table
 from phloem.config import ModelConfig
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from phloem.pipeline.likelihood import LikelihoodTable
+    from phloem.tasks.likelihood import LikelihoodTable
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -45,7 +44,7 @@ def likelihood(
     Trees need branch lengths unless --optimize finds them. The trees' taxa must be the alignment's.
     """
     # Imported here so that `phloem --help` need not wait for numba and torch.
-    from phloem.pipeline.likelihood import evaluate_likelihood
+    from phloem.tasks.likelihood import evaluate_likelihood
 
     table = evaluate_likelihood(
         alignment, trees, model, optimize=optimize, gradient=gradient, sites=sites, threads=threads

@@ -1,6 +1,13 @@
-"""Options that several commands have, and what their text means."""
+"""Options that several commands share, and tables as text or JSON."""
+
+import sys
+from typing import TYPE_CHECKING
 
 from phloem.errors import BadArgument, ConfigError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 ALIGNMENT_HELP = "FASTA, PHYLIP, NEXUS, Stockholm or Clustal, plain or .gz, or an example: primates."
 TREES_HELP = "Newick or NEXUS files, plain or .gz, a directory of them, or a bundled example: primates."
@@ -33,3 +40,27 @@ def parse_counts(option: str, text: str) -> tuple[int, ...]:
     if not all(1 <= number < 2**53 and number == int(number) for number in numbers):
         raise BadArgument(f"{option} {text}: give whole numbers from 1 on, separated by commas.")
     return tuple(map(int, numbers))
+
+
+def plain_table(*headings: str, title: str | None = None, left: tuple[str, ...] = ()) -> "Table":
+    """A table without lines: numbers to the right, the columns named in `left` to the left."""
+    from rich.table import Table  # here so that `phloem --help` need not wait for it
+
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in left else "right")
+    return table
+
+
+def plain_console() -> "Console":
+    """Prints what it is given: no colours for numbers, no line broken."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=True, markup=False)
+
+
+def terminal_width() -> int:
+    """Columns of the terminal, at least 40; 80 where the output goes elsewhere."""
+    from rich.console import Console
+
+    return max(40, Console().width) if sys.stdout.isatty() else 80

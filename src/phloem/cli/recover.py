@@ -25,7 +25,7 @@ def recover(
     nodes' rows in any order. Features that fit no tree are refused.
     """
     # Imported here so that `phloem --help` need not wait for numba.
-    from phloem.pipeline.recover import recover as run
+    from phloem.tasks.embed import recover as run
 
     for line in run(file):
         print(line)

@@ -44,7 +44,7 @@ def report(
     """
     # Imported here so that `phloem --help` need not wait for torch.
     from phloem.display.bar import progress_bar
-    from phloem.pipeline.report import write_report
+    from phloem.tasks.exports import write_report
 
     with progress_bar("drawing") as show:
         lines = write_report(

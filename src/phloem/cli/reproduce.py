@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from phloem.cli.options import CHECKPOINT_HELP
-from phloem.cli.tables import plain_console, plain_table
+from phloem.cli.options import CHECKPOINT_HELP, plain_console, plain_table
 from phloem.errors import StoppedByUser
 
 DENSITY_EXAMPLES = """
@@ -69,10 +68,10 @@ def density(
     a run of `phloem density fit` below it. Ctrl-C stops the experiment and keeps it; --resume goes on.
     """
     from phloem.display.bar import progress_bar
-    from phloem.display.stderr import say
-    from phloem.pipeline.density import DensityInterrupted
-    from phloem.pipeline.reproduce_density import ExperimentRequest, results, run_experiment
-    from phloem.pipeline.saving import parse_interval
+    from phloem.display.words import say
+    from phloem.experiments.density.task import ExperimentRequest, results, run_experiment
+    from phloem.runs.checkpoints import parse_interval
+    from phloem.tasks.density import DensityInterrupted
 
     request = ExperimentRequest(
         out,

@@ -53,7 +53,7 @@ def sample(
     """
     # Imported here so that `phloem --help` need not wait for torch.
     from phloem.display.bar import progress_bar
-    from phloem.pipeline.sample_files import SampleFiles, write_sample
+    from phloem.tasks.exports import SampleFiles, write_sample
 
     files = SampleFiles(out, log, lengths)
     with progress_bar("drawing") as show:

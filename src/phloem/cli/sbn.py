@@ -11,7 +11,7 @@ import typer
 from phloem.cli.options import BURNIN_HELP, TREES_HELP, parse_burnin
 
 if TYPE_CHECKING:
-    from phloem.pipeline.sbn import TreeScores
+    from phloem.tasks.sbn import TreeScores
 
 FIT_EXAMPLES = """
 [bold]Examples[/bold]
@@ -53,7 +53,7 @@ def fit(
 ) -> None:
     """Fit a subsplit network to trees: probabilities also for trees that were never sampled."""
     # Imported here so that `phloem --help` need not wait for numba and torch.
-    from phloem.pipeline.sbn import fit_trees
+    from phloem.tasks.sbn import fit_trees
 
     with _progress() as show:
         done = fit_trees(trees, out, method=method, smoothing=smoothing, burnin=parse_burnin(burnin), progress=show)
@@ -96,7 +96,7 @@ def score(
     frequencies to the network.
     """
     # Imported here so that `phloem --help` need not wait for numba and torch.
-    from phloem.pipeline.sbn import score_trees
+    from phloem.tasks.sbn import score_trees
 
     scores = score_trees(network, trees, burnin=parse_burnin(burnin))
     if as_json:

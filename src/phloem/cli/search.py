@@ -10,7 +10,7 @@ from phloem.cli.options import ALIGNMENT_HELP
 from phloem.config.search import SearchConfig
 
 if TYPE_CHECKING:
-    from phloem.pipeline.search import SearchProgress, SearchRun
+    from phloem.tasks.search import SearchProgress, SearchRun
 
 DEFAULT = SearchConfig()
 
@@ -60,7 +60,7 @@ def search(
     config = SearchConfig(count=count, model=model, seed=seed, keep=keep, within=within, threads=threads)
     # Imported here so that `phloem --help` need not wait for numba and torch.
     from phloem.display.bar import progress_bar
-    from phloem.pipeline.search import SearchFiles, run_search
+    from phloem.tasks.search import SearchFiles, run_search
 
     with progress_bar("search", quiet=quiet) as show:
 

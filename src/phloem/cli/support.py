@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phloem.cli.options import BURNIN_HELP, CREDIBLE_HELP, TREES_HELP, parse_burnin
-from phloem.cli.tables import plain_console, plain_table
+from phloem.cli.options import BURNIN_HELP, CREDIBLE_HELP, TREES_HELP, parse_burnin, plain_console, plain_table
 
 if TYPE_CHECKING:
-    from phloem.pipeline.support import SupportSummary
+    from phloem.tasks.support import SupportSummary
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -49,7 +48,7 @@ def support(
     say how much of a reference sample's weight is on such trees.
     """
     # Imported here so that `phloem --help` need not wait for numba.
-    from phloem.pipeline.support import summarize_support
+    from phloem.tasks.support import summarize_support
 
     summary = summarize_support(
         trees,

@@ -1,13 +1,16 @@
 """All settings of `phloem density fit`, and its presets."""
 
 import math
+import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, get_type_hints
 
+import tomli_w
+
 from phloem.config.checks import check_choice, check_count, check_positive
-from phloem.config.infer import MOST_CHANNELS, MOST_LAYERS
-from phloem.config.training import DECAYS, MOST_DRAWS
+from phloem.config.infer import DECAYS, MOST_CHANNELS, MOST_DRAWS, MOST_LAYERS
+from phloem.config.settings import heading
 from phloem.errors import ConfigError, quoted
 
 # Names of what `features` and `energy` have; a test holds the lists together.
@@ -15,6 +18,7 @@ CONVOLUTIONS: Final = ("mlp", "gcn", "gin", "gin-text", "sage", "ggnn", "edge", 
 NOISES: Final = ("sbn", "uniform", "listed")
 BASES: Final = ("noise", "uniform")
 MOST_TREES: Final = 100_000  # a step
+COMMAND: Final = "density fit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +117,27 @@ def changed(config: DensityConfig, settings: Mapping[str, Any], source: str) -> 
         elif type(value) is not kind:
             raise ConfigError(f"{source}: {name} is {quoted(str(value))}, which is no {kind.__name__}.")
     return replace(config, **wanted)
+
+
+def density_to_toml(config: DensityConfig) -> str:
+    """Every setting."""
+    return heading(COMMAND) + tomli_w.dumps(asdict(config))
+
+
+def read_density_config(text: str, source: str) -> DensityConfig:
+    """The settings in a TOML text, such as `density_to_toml` writes. `source`: the file's name, for messages."""
+    try:
+        found = tomllib.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise ConfigError(f"{source}: is not TOML ({problem}).") from None
+    try:
+        return changed(DensityConfig(), found, source)
+    except ConfigError as problem:
+        text = str(problem)
+        raise ConfigError(text if text.startswith(source) else f"{source}: {text}") from None
+
+
+def density_differences(one: DensityConfig, two: DensityConfig) -> list[str]:
+    """A line for every setting that is not the same, such as `steps is 8000, not 9000`."""
+    others = asdict(two)
+    return [f"{name} is {mine}, not {others[name]}" for name, mine in asdict(one).items() if mine != others[name]]

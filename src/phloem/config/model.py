@@ -1,11 +1,12 @@
-"""Substitution models: which there are, and what each of them takes."""
+"""The substitution model: with fixed parameters, or with parameters that a search estimates."""
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from phloem.config.checks import check_count
-from phloem.errors import ConfigError
+from phloem.errors import ConfigError, quoted
 
 # Which parameters each model takes; all others must be left out.
 MODEL_PARAMETERS: dict[str, frozenset[str]] = {
@@ -19,11 +20,12 @@ MODEL_PARAMETERS: dict[str, frozenset[str]] = {
 }
 ALIASES = {"JC69": "JC", "HKY85": "HKY", "K2P": "K80", "TN": "TN93"}
 EMPIRICAL: Final = "empirical"
-
 # What `phloem.target` can compute with; a test holds the limits together.
 MOST_CATEGORIES: Final = 64
 SHAPES: Final = (0.001, 10_000.0)
 SUM_TOLERANCE: Final = 1e-6
+USUAL_CATEGORIES = 4
+LEAST_CATEGORIES = 2  # one category is no rates that differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +87,49 @@ class ModelConfig:
             raise ConfigError(f"gamma shape {self.alpha:g}: --alpha must be from {SHAPES[0]:g} to {SHAPES[1]:g}.")
         if self.invariant is not None and not 0 <= self.invariant < 1:
             raise ConfigError(f"proportion of invariant sites {self.invariant:g}: --invariant must be from 0 up to 1.")
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatedModel:
+    """Which model to fit: its name, the number of gamma rate categories if any, and whether some sites are invariant.
+
+    Frequencies, where the model has any, are counted in the alignment; all other parameters are free.
+    """
+
+    name: str
+    gamma: int | None = None
+    invariant: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", ALIASES.get(self.name.upper(), self.name.upper()))
+        if self.name not in MODEL_PARAMETERS:
+            raise ConfigError(f"model {quoted(self.name)}: choose one of {', '.join(MODEL_PARAMETERS)}.")
+        if self.gamma is not None and not LEAST_CATEGORIES <= self.gamma <= MOST_CATEGORIES:
+            raise ConfigError(f"{self.gamma} rate categories: give {LEAST_CATEGORIES} to {MOST_CATEGORIES}.")
+
+    def __str__(self) -> str:
+        invariant = "+I" if self.invariant else ""
+        gamma = "" if self.gamma is None else f"+G{self.gamma}"
+        return f"{self.name}{invariant}{gamma}"
+
+
+def parse_estimated_model(option: str, text: str) -> EstimatedModel:
+    """The model that words such as HKY, GTR+G or hky85+F+I+G4 describe; `option` is where the user gave them."""
+    name, *additions = text.upper().split("+")
+    name = ALIASES.get(name, name)
+    allowed = {"F": "frequencies" in MODEL_PARAMETERS.get(name, ()), "I": True, "G": True}
+    gamma = None
+    kinds = []
+    for addition in additions:
+        if found := re.fullmatch(r"G([0-9]{0,3})", addition):
+            gamma = int(found[1] or USUAL_CATEGORIES)
+        kinds.append("G" if found else addition)
+    known = name in MODEL_PARAMETERS and all(allowed.get(kind, False) for kind in kinds)
+    possible = gamma is None or LEAST_CATEGORIES <= gamma <= MOST_CATEGORIES
+    if not known or not possible or len(set(kinds)) < len(kinds):
+        raise ConfigError(
+            f"{option} {quoted(text)}: give {', '.join(MODEL_PARAMETERS)}, alone or with +I and +G or "
+            f"+G{LEAST_CATEGORIES} to +G{MOST_CATEGORIES}, such as GTR+I+G4. "
+            "Other models that IQ-TREE knows are for its own bootstrap, the method iqtree."
+        )
+    return EstimatedModel(name, gamma, "I" in kinds)

@@ -2,12 +2,42 @@
 
 import re
 
-from phloem.data.nexus_text import unquote, without_comments
-from phloem.data.nucleotides import letter_for
+from phloem.data.alignment import letter_for
 from phloem.errors import AlignmentError
 
+MAGIC = b"#nexus"
+BRACKET = re.compile(r"[\[\]]")
+# A quote opens a name only where a name can begin: the apostrophe inside O'Brien is a letter.
+BRACKET_OR_QUOTED = re.compile(r"[\[\]]|(?<![^\s,(])'(?:[^']|'')*'")
 NUCLEOTIDE_TYPES = ("dna", "rna", "nucleotide")
 Records = list[tuple[str, str]]
+
+
+def is_nexus(content: bytes) -> bool:
+    """Whether the file says `#NEXUS` before anything else."""
+    return content.lstrip()[: len(MAGIC)].lower() == MAGIC
+
+
+def without_comments(text: str) -> str:
+    """Text without its [comments], which may nest. Brackets inside quotes stay; quotes inside comments do not count."""
+    kept: list[str] = []
+    depth = position = 0
+    while found := (BRACKET if depth else BRACKET_OR_QUOTED).search(text, position):
+        if not depth:
+            kept.append(text[position : found.start()])
+        if found.group() == "[":
+            depth += 1
+        elif found.group() == "]":
+            depth = max(depth - 1, 0)
+        else:
+            kept.append(found.group())
+        position = found.end()
+    return "".join(kept) if depth else "".join(kept) + text[position:]
+
+
+def unquote(word: str) -> str:
+    """A word as it is meant: without quotes, and with apostrophes that were doubled inside them."""
+    return word[1:-1].replace("''", "'") if len(word) > 1 and word[0] == "'" == word[-1] else word
 
 
 def parse_nexus(source: str, text: str) -> Records:

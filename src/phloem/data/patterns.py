@@ -1,13 +1,13 @@
-"""Site patterns: the distinct columns of an alignment with their counts."""
+"""Site patterns: the distinct columns of an alignment with their counts, and an alignment in a few numbers."""
 
 from dataclasses import dataclass
 from itertools import permutations
+from typing import NamedTuple
 
 import numpy as np
 
-from phloem.data.alignment import Alignment
-from phloem.data.nucleotides import STATES
-from phloem.kernels.arrays import ByteArray, FloatArray, LongArray, read_only
+from phloem.arrays import ByteArray, FloatArray, LongArray, read_only
+from phloem.data.alignment import STATES, Alignment, is_missing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,6 +25,11 @@ class SitePatterns:
 
     def __len__(self) -> int:
         return len(self.counts)
+
+    @property
+    def alignment(self) -> Alignment:
+        """The alignment that the patterns were found in."""
+        return Alignment(self.taxa, self.states[:, self.pattern_of_site])
 
     @property
     def tip_partials(self) -> FloatArray:
@@ -70,3 +75,35 @@ def _merge_columns(
     merged = np.zeros(len(order))
     np.add.at(merged, rank[group.ravel()], counts)
     return SitePatterns(taxa, states[:, first[order]], merged, rank[group.ravel()][pattern_of_site])
+
+
+class AlignmentSummary(NamedTuple):
+    """The short report on an alignment. Identical sequences are kept: they are named, not removed."""
+
+    taxa: int
+    sites: int
+    patterns: int
+    missing_share: float
+    constant_sites: int
+    empty_sites: int
+    empty_taxa: tuple[str, ...]
+    identical: tuple[tuple[str, ...], ...]
+
+
+def summarize(alignment: Alignment) -> AlignmentSummary:
+    """Count what matters. A constant site is one that a single state can explain."""
+    missing = is_missing(alignment)
+    common = np.bitwise_and.reduce(alignment.states, axis=0)
+    groups: dict[bytes, list[str]] = {}
+    for name, row in zip(alignment.taxa, alignment.states, strict=True):
+        groups.setdefault(row.tobytes(), []).append(name)
+    return AlignmentSummary(
+        taxa=len(alignment.taxa),
+        sites=alignment.site_count,
+        patterns=len(compress(alignment)),
+        missing_share=float(missing.mean()),
+        constant_sites=int((common != 0).sum()),
+        empty_sites=int(missing.all(axis=0).sum()),
+        empty_taxa=tuple(np.array(alignment.taxa)[missing.all(axis=1)].tolist()),
+        identical=tuple(tuple(names) for names in groups.values() if len(names) > 1),
+    )

@@ -1,21 +1,133 @@
-"""Reading alignments: the format is recognised by content, not by the file's name."""
+"""Reading alignments: bundled examples by name, files by content (FASTA, PHYLIP, NEXUS, Clustal, Stockholm)."""
 
 import io
 import re
+from collections.abc import Iterable, Iterator
+from importlib.resources import files
 from pathlib import Path
 
 from Bio.SeqIO.FastaIO import SimpleFastaParser
 
 from phloem.data.alignment import Alignment
-from phloem.data.blocks import parse_clustal, parse_stockholm
-from phloem.data.examples import find_alignment
-from phloem.data.nexus import parse_nexus
-from phloem.data.nexus_text import is_nexus
-from phloem.data.phylip import HEADER, parse_phylip
-from phloem.errors import AlignmentError
-from phloem.files import read_bytes
+from phloem.data.nexus import is_nexus, parse_nexus
+from phloem.errors import AlignmentError, FileProblem, quoted
+from phloem.storage.files import read_bytes
 
+EXAMPLES = ("primates",)
+HEADER = re.compile(r"\s*(\d{1,9})[ \t]+(\d{1,9})(?!\S)")
+STRICT_NAME = 10  # columns of a name in the strict format, blanks included
 Records = list[tuple[str, str]]
+
+
+def find_trees(name: str | Path) -> Path:
+    """The tree file of that path or, where there is none, the bundled example of that name."""
+    return _find(name, ".trees.nex")
+
+
+def find_alignment(name: str | Path) -> Path:
+    """The alignment of that path or, where there is none, the bundled example of that name."""
+    return _find(name, ".fasta")
+
+
+def _find(name: str | Path, suffix: str) -> Path:
+    path = Path(name)
+    try:
+        if path.exists():
+            return path
+    except OSError:  # a directory that cannot be searched, a name that is too long: reading it says so
+        return path
+    if str(name) in EXAMPLES:
+        return Path(str(files("phloem.data") / "examples" / f"{name}{suffix}"))
+    raise FileProblem(f"{path}: no such file, nor a bundled example ({', '.join(EXAMPLES)}). Check the path.")
+
+
+def parse_phylip(source: str, text: str) -> Records:
+    """The sequences under a header `taxa sites`. The four dialects look alike: the first one that fits is taken."""
+    header, *lines = text.lstrip().splitlines()
+    found = HEADER.match(header)
+    if found is None:
+        raise AlignmentError(f"{source}: a PHYLIP file begins with its numbers of sequences and sites.")
+    taxa, sites = int(found.group(1)), int(found.group(2))
+    lines = [line.rstrip() for line in lines if line.strip()]
+    for attempt in (_interleaved, _sequential):
+        for strict in (False, True):
+            records = attempt(lines, taxa, sites, strict)
+            if records is not None and len(records) == taxa and all(len(row) == sites for _, row in records):
+                return records
+    raise _complain(source, lines, taxa, sites)
+
+
+def _split_name(line: str, strict: bool) -> tuple[str, str]:
+    """A name and the sequence after it, without blanks."""
+    if strict:
+        return line[:STRICT_NAME].strip(), "".join(line[STRICT_NAME:].split())
+    name, *rest = line.split(maxsplit=1)
+    return name, "".join(rest[0].split()) if rest else ""
+
+
+def _interleaved(lines: list[str], taxa: int, sites: int, strict: bool) -> Records | None:
+    """Blocks of one line a taxon; names stand in the first block only."""
+    if not taxa or len(lines) % taxa:
+        return None
+    records = [_split_name(line, strict) for line in lines[:taxa]]
+    names, rows = [name for name, _ in records], [[row] for _, row in records]
+    for index, line in enumerate(lines[taxa:]):
+        rows[index % taxa].append("".join(line.split()))
+    return list(zip(names, map("".join, rows), strict=True))
+
+
+def _sequential(lines: list[str], taxa: int, sites: int, strict: bool) -> Records | None:
+    """One taxon after the other, each over as many lines as its sites need."""
+    records: Records = []
+    rest: Iterator[str] = iter(lines)
+    for line in rest:
+        name, row = _split_name(line, strict)
+        while len(row) < sites:
+            more = next(rest, None)
+            if more is None:
+                return None
+            row += "".join(more.split())
+        records.append((name, row))
+    return records
+
+
+def _complain(source: str, lines: list[str], taxa: int, sites: int) -> AlignmentError:
+    if len(lines) < taxa:
+        what = f"{len(lines)} lines of sequence"
+    else:
+        name, row = _split_name(lines[0], strict=False)
+        what = f"the first sequence, {quoted(name)}, has {len(row)} sites on its first line"
+    return AlignmentError(
+        f"{source}: does not fit its PHYLIP header of {taxa} sequences with {sites} sites ({what}). "
+        "Mend the header or the file."
+    )
+
+
+def parse_clustal(source: str, text: str) -> Records:
+    """Lines `name piece [residues so far]` after the title; lines that begin with a blank mark conservation."""
+    lines = text.lstrip().splitlines()[1:]
+    return _join(source, "Clustal", (line.split() for line in lines if line.strip() and not line[0].isspace()))
+
+
+def parse_stockholm(source: str, text: str) -> Records:
+    """Lines `name piece` up to `//`; lines that begin with # are annotations."""
+    lines = [line.strip() for line in text.splitlines()]
+    if "//" not in lines:
+        raise AlignmentError(f"{source}: is not a whole Stockholm file: it has no line `//` at its end.")
+    body = lines[: lines.index("//")]
+    return _join(source, "Stockholm", (line.split() for line in body if line and line[0] != "#"))
+
+
+def _join(source: str, form: str, lines: Iterable[list[str]]) -> Records:
+    """Put the pieces of each name together, names in order of first appearance."""
+    pieces: dict[str, list[str]] = {}
+    for words in lines:
+        if not (len(words) == 2 or (form == "Clustal" and len(words) == 3 and words[2].isdigit())):
+            raise AlignmentError(
+                f"{source}: in this {form} file {quoted(' '.join(words))} is not a name and a piece of sequence."
+            )
+        pieces.setdefault(words[0], []).append(words[1])
+    return [(name, "".join(parts)) for name, parts in pieces.items()]
 
 
 def read_alignment(path: str | Path) -> Alignment:

@@ -6,9 +6,8 @@ from contextlib import contextmanager
 from typing import Protocol, TextIO, cast
 
 from phloem.display import words
-from phloem.display.choose import shows_panels
-from phloem.display.speed import Speed
-from phloem.display.stderr import PatientStderr, say
+from phloem.display.lines import shows_panels
+from phloem.display.words import PatientStderr, Speed, say
 
 
 class Show(Protocol):

@@ -1,17 +1,18 @@
-"""The display for files and pipes, one line at a time, and the one for those who want none."""
+"""The display for files and pipes, one line at a time; and which display fits."""
 
+import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
 
 from phloem.display import words
-from phloem.display.news import Event, News, Notice, Overview
-from phloem.display.speed import RunProgress
-from phloem.display.stderr import say
+from phloem.display.events import Event, News, Notice, Overview
+from phloem.display.words import PatientStderr, RunProgress, say
 
 if TYPE_CHECKING:
-    from phloem.inference.history import Report
+    from phloem.runs.history import Report
 
 
 class Quiet(AbstractContextManager["Quiet"]):
@@ -93,3 +94,42 @@ def report_line(report: "Report", progress: RunProgress) -> str:
     if progress.seconds_left:
         parts.append(f"{words.rough_duration(progress.seconds_left)} left")
     return "   ".join(parts)
+
+
+class Display(Protocol):
+    """Takes the events of a run, within a `with` statement."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
+
+    def __call__(self, event: Event) -> None:
+        """Show the event, or not."""
+
+
+def choose_display(*, plain: bool, quiet: bool) -> Display:
+    """The panel where someone looks at a terminal that can show it; lines elsewhere, or if `plain`."""
+    if quiet:
+        return Quiet()
+    if plain or not shows_panels():
+        return Lines()
+    from phloem.display.panel import Panel  # here so that a run without a panel need not wait for rich
+
+    return Panel()
+
+
+def shows_panels() -> bool:
+    """Whether standard error is a terminal that can move its cursor and knows block characters."""
+    stream = PatientStderr()
+    if not stream.isatty() or not stream.encoding.lower().startswith("utf"):
+        return False
+    from rich.console import Console
+
+    console = Console(file=sys.stderr)
+    return console.is_interactive and not console.is_jupyter

@@ -1,13 +1,133 @@
-"""How displays put things: numbers, durations, and the report on an alignment."""
+"""How displays put things: numbers, durations, speed, and a standard error that never stops a run."""
 
+import contextlib
+import io
+import sys
+from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from phloem.display.news import Notice, Overview
+    from phloem.display.events import News, Phase
+    from phloem.runs.history import Report
+if TYPE_CHECKING:
+    from phloem.display.events import Notice, Overview
 
+WINDOW = 15.0  # seconds: long enough to be steady, short enough to follow a change
+SHORTEST = 1.0  # seconds: less would be a guess
 MOST_LISTED = 5
 LONGEST_NAME = 40
+
+
+class PatientStderr(io.TextIOBase):
+    """The standard error of the moment. What it cannot take, as it is closed or broken, is lost without a word.
+
+    A display is the least part of a run: hours of training must not end with the terminal that they were shown on.
+    """
+
+    def write(self, text: str) -> int:
+        """Pass the text on if possible."""
+        with contextlib.suppress(OSError, ValueError):
+            if stream := _current():
+                stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Pass on what is still held, if possible."""
+        with contextlib.suppress(OSError, ValueError):
+            if stream := _current():
+                stream.flush()
+
+    def isatty(self) -> bool:
+        """Whether someone may be looking."""
+        with contextlib.suppress(OSError, ValueError):
+            stream = _current()
+            return stream is not None and stream.isatty()
+        return False
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """How text is encoded on its way."""
+        return getattr(_current(), "encoding", None) or "utf-8"
+
+
+def _current() -> TextIO | None:
+    """What `sys.stderr` is now; below rich's own stand-in, which would hand the text back to the display."""
+    stream: TextIO | None = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
+    return stream
+
+
+def say(line: str) -> None:
+    """One line to standard error, at once."""
+    stream = PatientStderr()
+    stream.write(line + "\n")
+    stream.flush()
+
+
+class Speed:
+    """How fast an amount grows, from what was seen of it in the last seconds of this session."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, float]] = deque()  # time, amount
+
+    def see(self, now: float, amount: float) -> None:
+        """The amount at this time. An amount that falls starts anew."""
+        if self._seen and amount < self._seen[-1][1]:
+            self._seen.clear()
+        self._seen.append((now, amount))
+        while len(self._seen) > 2 and self._seen[1][0] <= now - WINDOW:
+            self._seen.popleft()
+
+    @property
+    def per_second(self) -> float | None:
+        """None while too little was seen, or if nothing grows."""
+        if not self._seen:
+            return None
+        (first_time, first), (last_time, last) = self._seen[0], self._seen[-1]
+        if last_time - first_time < SHORTEST or last <= first:
+            return None
+        return (last - first) / (last_time - first_time)
+
+
+class RunProgress:
+    """One run as its news tell it.
+
+    `elbos` has those of this session's reports: they are of the target itself, while the bound's own target changes
+    with the temperature, so that it falls as long as the temperature does.
+    """
+
+    def __init__(self) -> None:
+        self.phase: Phase | None = None  # nothing heard yet
+        self.share = 0.0
+        self.step = 0
+        self.report: Report | None = None
+        self.elbos: list[float] = []
+        self._steps = Speed()
+        self._shares = Speed()
+
+    def take(self, news: "News", now: float) -> None:
+        """Take in what is new."""
+        if news.phase != self.phase:
+            self._shares = Speed()
+        self.phase, self.share = news.phase, news.share
+        self._shares.see(now, news.share)
+        self.step = news.step or self.step
+        if news.phase == "training":
+            self._steps.see(now, news.step)
+        if news.report is not None:
+            self.report = news.report
+            self.elbos.append(news.report.elbo)
+
+    @property
+    def steps_per_second(self) -> float | None:
+        """Of the training, also when it is over."""
+        return self._steps.per_second
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Of the phase, if it goes on as it did lately."""
+        speed = self._shares.per_second
+        return None if speed is None else max(0.0, 1 - self.share) / speed
 
 
 def clock_time(seconds: float) -> str:

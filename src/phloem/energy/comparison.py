@@ -6,14 +6,14 @@ from typing import Final, NamedTuple
 import numpy as np
 import torch
 
+from phloem.arrays import FloatArray
 from phloem.energy.density import TreeDensity
-from phloem.energy.noise_choice import PSEUDO_COUNT
+from phloem.energy.noise import PSEUDO_COUNT
 from phloem.errors import BadArgument
-from phloem.kernels.arrays import FloatArray
 from phloem.trees.generation import topology_count
 from phloem.trees.sample import TreeSample
-from phloem.trees.topology_index import TopologyIndex
-from phloem.variational.fitting import Method, fit_network
+from phloem.trees.topology import TopologyIndex
+from phloem.variational.sbn import Method, fit_network
 
 NAMES: Final[dict[Method, str]] = {"average": "SBN-SA", "em": "SBN-EM"}
 

@@ -7,15 +7,17 @@ from typing import NamedTuple, final
 import numpy as np
 import torch
 
+from phloem.arrays import FloatArray, LongArray
+from phloem.config.density import DensityConfig
 from phloem.errors import BadArgument
-from phloem.kernels.arrays import FloatArray, LongArray
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, random_topologies, topology_count
-from phloem.trees.topology import TopologyBatch
-from phloem.trees.topology_index import TopologyIndex
-from phloem.variational.sbn import SubsplitNetwork
+from phloem.trees.sample import TreeSample
+from phloem.trees.topology import TopologyBatch, TopologyIndex
+from phloem.variational.sbn import SubsplitNetwork, fit_network
 
 MOST_TAXA_TO_LIST = 8  # 10,395 topologies, whose raw features take 5 MB
+PSEUDO_COUNT = 1e-6  # of every subsplit, as a share of the sample
 
 
 class NoiseDraw(NamedTuple):
@@ -121,3 +123,18 @@ class SubsplitNoise(Noise):
             inside = self.network.log_prob(topologies).numpy()
         mixed: FloatArray = np.logaddexp(math.log1p(-self.uniform_share) + inside, self._log_uniform)
         return mixed
+
+
+def choose_noise(sample: TreeSample, config: DensityConfig) -> Noise:
+    """The noise that the config names, for a sample."""
+    if config.noise == "uniform":
+        return UniformNoise(len(sample.taxa))
+    if config.noise == "listed":
+        return ListedNoise(sample.topologies)
+    fit = fit_network(sample, smoothing=PSEUDO_COUNT)
+    return SubsplitNoise(fit.network, config.uniform_share)
+
+
+def choose_base(noise: Noise, config: DensityConfig) -> Noise:
+    """What the energy is relative to: the noise, or, if the config says so, all topologies alike."""
+    return UniformNoise(noise.taxon_count) if config.noise == "sbn" and config.base == "uniform" else noise

@@ -5,11 +5,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from phloem.arrays import FloatArray, LongArray
 from phloem.energy.density import Progress, TreeDensity, enumerate_density, is_enumerable
 from phloem.energy.noise import ListedNoise, NoiseDraw
 from phloem.errors import BadArgument
 from phloem.inference.diagnostics import effective_sample_size, pareto_shape
-from phloem.kernels.arrays import FloatArray, LongArray
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import numbered_topologies, random_nni
 from phloem.trees.topology import TopologyBatch

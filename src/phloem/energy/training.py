@@ -1,30 +1,91 @@
-"""Training a density: one step after the other, each a function of the parameters, the seed and the step's number."""
+"""Training a density: one step after the other, and how good it is on its way."""
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from phloem.arrays import AnyArray
 from phloem.config.density import DensityConfig
-from phloem.energy.appraisal import Appraiser
-from phloem.energy.batches import Batches
+from phloem.energy.density import Normalizer, estimate, log_sum
 from phloem.energy.model import EnergyModel, Unnormalized
-from phloem.energy.nce import contrast
-from phloem.energy.noise import Noise
-from phloem.energy.noise_choice import choose_base
-from phloem.energy.records import DensityReport
+from phloem.energy.nce import Batches, contrast
+from phloem.energy.noise import MOST_TAXA_TO_LIST, ListedNoise, Noise, choose_base
 from phloem.errors import BadArgument
 from phloem.inference.adam import Adam
-from phloem.inference.history import StepHistory
-from phloem.inference.loop import looks_of, take_steps
-from phloem.inference.schedules import decay_at
-from phloem.inference.states import CountedSteps
-from phloem.kernels.arrays import AnyArray
+from phloem.inference.training import decay_at
 from phloem.random_streams import RandomStream
+from phloem.runs.driver import CountedSteps, looks_of, take_steps
+from phloem.runs.history import StepHistory
+from phloem.trees.generation import all_topologies
 from phloem.trees.sample import TreeSample
+from phloem.trees.topology import TopologyBatch, TopologyIndex
+
+
+class DensityReport(NamedTuple):
+    """A line of a density's history."""
+
+    step: int
+    seconds: float  # of training, over all sessions
+    loss: float  # the mean over the steps since the last report
+    expected_loss: float  # over all topologies; not a number where these are too many
+    log_normalizer: float  # of the model as it is: what is still to be taken off its log-probabilities
+    normalizer_error: float  # standard error of that; 0 where all topologies were summed
+    divergence: float  # Kullback–Leibler, from the sample to the normalised model
+
+    @classmethod
+    def from_row(cls, row: Sequence[float | str]) -> "DensityReport":
+        """From the numbers of a table's row, or their text."""
+        step, *rest = row
+        return cls(int(step), *map(float, rest))
+
+
+class Appraisal(NamedTuple):
+    """What is known of a density at a moment."""
+
+    normalizer: Normalizer
+    expected_loss: float | None  # J over all topologies; None where these are too many
+    divergence: float  # Kullback–Leibler, from the sample to the normalised density
+
+
+class Appraiser:
+    """Compares densities with a sample: over all topologies where they are few, else by draws of the noise."""
+
+    def __init__(self, sample: TreeSample, noise: Noise, *, ratio: float, draws: int) -> None:
+        observed = sample.distinct().normalized()
+        self._observed = observed[observed.weights > 0]
+        self._noise, self._ratio, self._draws = noise, ratio, draws
+        self._all = few_topologies(noise)
+        if self._all is not None:
+            self._places = TopologyIndex(self._all).find(self._observed.topologies)
+            self._data = np.zeros(len(self._all))
+            self._data[self._places] = self._observed.weights
+            self._log_noise = noise.log_prob(self._all)
+
+    def __call__(self, density: Unnormalized, *, stream: RandomStream) -> Appraisal:
+        """Appraise a density. The stream is for draws."""
+        if self._all is None:
+            normalizer = estimate(density, self._noise, self._draws, stream=stream)
+            log_observed = density.log_density(self._observed.topologies)
+            loss = None
+        else:
+            log_model = density.log_density(self._all)
+            normalizer = Normalizer(log_sum(log_model), 0.0, len(self._all))
+            log_observed = log_model[self._places]
+            loss = contrast(log_model, self._log_noise, self._data, np.exp(self._log_noise), self._ratio).loss
+        weights = self._observed.weights
+        apart = float(weights @ (np.log(weights) - log_observed + normalizer.log_value))
+        return Appraisal(normalizer, loss, apart)
+
+
+def few_topologies(noise: Noise) -> TopologyBatch | None:
+    """All topologies that a density with this noise is about, if they are few enough to go through at every report."""
+    if isinstance(noise, ListedNoise):
+        return noise.listed
+    return all_topologies(noise.taxon_count) if noise.taxon_count <= MOST_TAXA_TO_LIST else None
 
 
 class DensityHistory(StepHistory[DensityReport]):

@@ -12,10 +12,10 @@ from typing import IO
 
 import numpy as np
 
-from phloem.array_files import add_array, distinct_names, new_member, open_archive, reading_member
+from phloem.arrays import FloatArray
 from phloem.errors import FeatureMismatch, FileProblem
-from phloem.files import atomic_write
-from phloem.kernels.arrays import FloatArray
+from phloem.storage.arrays import add_array, distinct_names, new_member, open_archive, reading_member
+from phloem.storage.files import atomic_write
 from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.tree import Tree, WeightedTrees

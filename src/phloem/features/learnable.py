@@ -6,11 +6,9 @@ from typing import cast
 from torch import Tensor, nn
 
 from phloem.errors import BadArgument
-from phloem.features.convolutions import CONVOLUTIONS, build_convolution
-from phloem.features.convolutions.base import Convolution
-from phloem.features.fused import BranchMax, Dense, DenseElu, Step, TreeSum, run
-from phloem.features.graph import TreeGraph
-from phloem.features.states import DenseStates, NodeStates, RawStates, tree_states
+from phloem.features.convolutions import CONVOLUTIONS, Convolution, build_convolution
+from phloem.features.graph import DenseStates, NodeStates, RawStates, TreeGraph, tree_states
+from phloem.features.layers import BranchMax, Dense, DenseElu, Step, TreeSum, run
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.tree import Tree
 

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from phloem.arrays import AnyArray
 from phloem.errors import BadArgument
-from phloem.kernels.adam import adam_update
-from phloem.kernels.arrays import AnyArray
+from phloem.kernels.training import adam_update
 
 DECAY, SQUARE_DECAY, EPSILON = 0.9, 0.999, 1e-8
 

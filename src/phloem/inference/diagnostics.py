@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from phloem.arrays import FloatArray
 from phloem.errors import BadArgument
-from phloem.kernels.arrays import FloatArray
 
 FEWEST_IN_TAIL = 5
 PRIOR_SHAPE, PRIOR_DRAWS = 0.5, 10  # a weak prior on the shape, worth so many draws

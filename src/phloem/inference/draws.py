@@ -1,20 +1,32 @@
-"""Trees drawn from Q, with all that their weights are made of."""
+"""Trees drawn from Q, with all that their weights are made of, and the file that holds them."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import safetensors.numpy
 from numpy.typing import NDArray
 
-from phloem.errors import BadArgument, TaxonMismatch
+from phloem.arrays import FloatArray, IntArray
+from phloem.errors import BadArgument, FileProblem, TaxonMismatch
 from phloem.inference.diagnostics import smooth
 from phloem.inference.particles import Particles
-from phloem.kernels.arrays import FloatArray, IntArray
-from phloem.trees.grouped import GroupedTrees
+from phloem.storage.files import atomic_write, read_bytes
+from phloem.trees.sample import GroupedTrees
 from phloem.trees.topology import TopologyBatch
 
 MOST_NODES = 20_000_000  # of draws that are kept: all 100,000 of up to 100 taxa, and never much memory
+TYPES = {
+    "parent": np.int32,  # (topologies, 2n-2)
+    "group": np.int32,
+    "branch_lengths": np.float32,
+    "log_joint": np.float64,
+    "log_q_topology": np.float64,
+    "log_q_branches": np.float64,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,3 +129,38 @@ class DrawCollector:
             if number == len(self._parents):
                 self._parents.append(parent.copy())
         return group
+
+
+def write_draws(draws: Draws, path: Path) -> None:
+    """Write draws; the same ones give the same bytes."""
+    arrays = {name: getattr(draws, name) for name in TYPES if name != "parent"}
+    arrays["parent"] = draws.topologies.parent
+    content = safetensors.numpy.save(
+        {name: np.asarray(arrays[name], order="C") for name in TYPES}, {"taxa": json.dumps(draws.taxa)}
+    )
+    with atomic_write(path) as stream:
+        stream.write(content)
+
+
+def read_draws(path: Path) -> Draws:
+    """The draws of a file."""
+    content = read_bytes(path)
+    try:
+        arrays = safetensors.numpy.load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        taxa = tuple(json.loads(header["__metadata__"]["taxa"]))
+        if any(arrays[name].dtype != dtype for name, dtype in TYPES.items()):
+            raise ValueError("an array has another type")
+        topologies = TopologyBatch.from_parents(arrays.pop("parent"))
+        draws = Draws(taxa, topologies, **arrays)
+        if not 0 <= draws.group.min() <= draws.group.max() < len(topologies):
+            raise ValueError("a draw has no topology")
+        if draws.branch_lengths.shape[1:] != (topologies.branch_count,):
+            raise ValueError("lengths do not fit the trees")
+        if not (np.isfinite(draws.branch_lengths).all() and (draws.branch_lengths >= 0).all()):
+            raise ValueError("a length is not one")
+        if np.isnan(draws.log_weights).any():
+            raise ValueError("a weight is no number")
+    except Exception:  # damaged bytes fail in a dozen ways
+        raise FileProblem(f"{path}: is damaged, or no file of draws. Make it again with --resume.") from None
+    return draws

@@ -6,11 +6,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from phloem.arrays import FloatArray
 from phloem.config import EvaluationConfig
 from phloem.inference.draws import DrawCollector
-from phloem.inference.estimators import lower_bound
-from phloem.inference.particles import check_same_taxa, draw_particles
-from phloem.kernels.arrays import FloatArray
+from phloem.inference.particles import check_same_taxa, draw_particles, lower_bound
 from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
 from phloem.variational.joint import JointModel

@@ -2,28 +2,81 @@
 
 import math
 import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 
+from phloem.arrays import AnyArray
 from phloem.config import EvaluationConfig, TrainingConfig
 from phloem.inference.adam import Adam
 from phloem.inference.draws import DrawCollector
-from phloem.inference.estimators import ESTIMATORS, doubly_reparameterized
 from phloem.inference.evaluation import draw_log_weights
-from phloem.inference.history import History
-from phloem.inference.history import Report as Report
-from phloem.inference.loop import looks_of, take_steps
-from phloem.inference.particles import check_same_taxa, draw_particles
-from phloem.inference.schedules import settings_at
-from phloem.inference.states import CountedSteps
-from phloem.inference.stopping import is_done
-from phloem.kernels.arrays import AnyArray
+from phloem.inference.particles import ESTIMATORS, check_same_taxa, doubly_reparameterized, draw_particles
 from phloem.random_streams import RandomStream
+from phloem.runs.driver import CountedSteps, looks_of, take_steps
+from phloem.runs.history import History, Report
 from phloem.target.posterior import TreePosterior
 from phloem.variational.joint import JointModel
+
+WINDOW = 10  # reports at full temperature that are looked at
+LEAST_RISE = 0.05  # nats over the window: less than the error of most marginal likelihoods
+
+
+class Decaying(Protocol):
+    """The settings of a learning rate that falls."""
+
+    @property
+    def steps(self) -> int: ...
+    @property
+    def decay(self) -> str: ...
+    @property
+    def stairs(self) -> int: ...
+    @property
+    def stair_factor(self) -> float: ...
+
+
+class Settings(NamedTuple):
+    """What holds during one step."""
+
+    inverse_temperature: float
+    branch_rate: float
+    topology_rate: float
+
+
+def settings_at(step: int, config: TrainingConfig) -> Settings:
+    """The settings of step 1, 2, …, `config.steps`.
+
+    The likelihood's exponent rises in a straight line to 1 over the share `ramp` of the run.
+    """
+    ramp = config.ramp * config.steps
+    inverse_temperature = min(1.0, config.first_inverse_temperature + step / ramp) if ramp else 1.0
+    rate = config.rate * decay_at(step, config)
+    return Settings(inverse_temperature, rate, rate * config.topology_rate_factor)
+
+
+def decay_at(step: int, config: Decaying) -> float:
+    """The share of the first rate that is left: half a cosine, from 1 to 0, or stairs of equal length."""
+    done = (step - 1) / config.steps
+    if config.decay == "cosine":
+        return 0.5 * (1 + math.cos(math.pi * done))
+    return config.stair_factor ** int(done * config.stairs)
+
+
+def is_done(steps_done: int, reports: Sequence[Report], config: TrainingConfig) -> bool:
+    """Whether training ends here. It depends on nothing but the steps and reports so far, so a resumed run agrees."""
+    return steps_done >= config.steps or (config.stop == "auto" and is_flat(reports))
+
+
+def is_flat(reports: Sequence[Report]) -> bool:
+    """Whether a straight line through the bounds of the last reports, all at full temperature, rises no more."""
+    last = [report for report in reports[-WINDOW:] if report.inverse_temperature == 1]
+    if len(last) < WINDOW:
+        return False
+    place = np.arange(WINDOW) - (WINDOW - 1) / 2
+    slope = place @ np.array([report.lower_bound for report in last]) / (place @ place)
+    return bool(slope * WINDOW < LEAST_RISE)  # never for bounds that are no numbers
 
 
 class StepInfo(NamedTuple):

@@ -2,9 +2,9 @@
 
 from typing import Literal, NamedTuple
 
+from phloem.arrays import FloatArray
 from phloem.inference.agreement import Agreement
 from phloem.inference.diagnostics import effective_sample_size, pareto_shape, smooth
-from phloem.kernels.arrays import FloatArray
 
 Level = Literal["good", "usable", "do not trust"]
 LEVELS: tuple[Level, ...] = ("good", "usable", "do not trust")

@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from phloem.kernels.arrays import FloatArray, WordArray
+from phloem.arrays import FloatArray, WordArray
 from phloem.kernels.jit import kernel
 
 ROUNDS = 10

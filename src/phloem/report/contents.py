@@ -1,17 +1,19 @@
-"""All that a report shows, as results: nothing here is drawn or computed from a model."""
+"""All that a report shows, as results, with where it comes from and how to cite it; nothing here is drawn."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any, NamedTuple
 
-from phloem.data.summary import AlignmentSummary
+from phloem.data.patterns import AlignmentSummary
 from phloem.inference.evaluation import Evaluation
-from phloem.inference.history import Report
 from phloem.inference.trust import Trust
+from phloem.runs.history import Report
 from phloem.trees.branch_lengths import SplitLengths
-from phloem.trees.grouped import GroupedTrees
-from phloem.trees.sample import TreeSample
-from phloem.trees.summary_tree import SummaryTree
+from phloem.trees.consensus import SummaryTree
+from phloem.trees.sample import GroupedTrees, TreeSample
+
+PAPER = "https://openreview.net/forum?id=hVVUY7p64WL"
 
 
 class CredibleSet(NamedTuple):
@@ -47,3 +49,67 @@ class ReportContents:
     cloud: TreeSample  # some hundred trees as probable as the posterior has them, all of the same weight
     histories: Sequence[Sequence[Report]]  # one a run
     provenance: Mapping[str, Any]
+
+
+class Session(NamedTuple):
+    """One time that the run was worked on."""
+
+    began: str
+    command: str
+
+
+class Provenance(NamedTuple):
+    """What `provenance.json` says, as text; nothing where it says nothing."""
+
+    source: str
+    sha256: str
+    trees: list[str]
+    seed: str
+    versions: list[tuple[str, str]]
+    system: str
+    sessions: list[Session]
+
+
+def read_provenance(found: Mapping[str, Any]) -> Provenance:
+    """Whatever of it is there: an old or damaged file is no reason for having no report."""
+    alignment, versions = _mapping(found.get("alignment")), _mapping(found.get("versions"))
+    sessions = [_mapping(session) for session in _list(found.get("sessions"))]
+    return Provenance(
+        source=str(alignment.get("source", "")),
+        sha256=str(alignment.get("sha256", "")),
+        trees=[str(tree) for tree in _list(found.get("trees")) or filter(None, [found.get("bootstrap")])],
+        seed=str(found.get("seed", "")),
+        versions=[(str(name), str(number)) for name, number in versions.items()],
+        system=str(found.get("system", "")),
+        sessions=[Session(str(one.get("began", "")), str(one.get("command", ""))) for one in sessions],
+    )
+
+
+def phloem_version(found: Mapping[str, Any]) -> str:
+    """Of the phloem that made the run, or of this one where that is not known."""
+    return str(_mapping(found.get("versions")).get("phloem") or version("phloem"))
+
+
+def bibtex(number: str) -> str:
+    """Entries for the method and for the program, for people to copy."""
+    return f"""@inproceedings{{zhang2023learnable,
+  title     = {{Learnable Topological Features for Phylogenetic Inference via Graph Neural Networks}},
+  author    = {{Zhang, Cheng}},
+  booktitle = {{International Conference on Learning Representations}},
+  year      = {{2023}},
+  url       = {{{PAPER}}}
+}}
+
+@software{{phloem,
+  title   = {{phloem: Bayesian phylogenetics by variational inference}},
+  author  = {{{{The phloem authors}}}},
+  version = {{{number}}}
+}}"""
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -7,16 +7,12 @@ import numpy as np
 from phloem.inference.trust import Level
 from phloem.report import wording
 from phloem.report.charts import Histogram, histogram, training_charts
-from phloem.report.citation import PAPER, bibtex, phloem_version, read_provenance
-from phloem.report.clade_table import branch_table, clade_table
-from phloem.report.cloud import cloud_data
-from phloem.report.contents import ReportContents
-from phloem.report.embedded import embedded_json
-from phloem.report.environment import environment
-from phloem.report.topology_browser import browser_data, interior_count, topologies_shown
-from phloem.report.tree_svg import consensus_layout, draw_consensus
-from phloem.trees.branch_lengths import tree_lengths
-from phloem.trees.intervals import shortest_interval
+from phloem.report.clades import branch_table, clade_table
+from phloem.report.consensus import consensus_layout, draw_consensus
+from phloem.report.contents import PAPER, ReportContents, bibtex, phloem_version, read_provenance
+from phloem.report.pages import embedded_json, environment
+from phloem.report.topologies import browser_data, cloud_data, interior_count, topologies_shown
+from phloem.trees.branch_lengths import shortest_interval, tree_lengths
 
 SIGNS: dict[Level, str] = {"good": "good", "usable": "usable", "do not trust": "bad"}  # names of signs and colours
 BRANCH_MODELS = {"split": "one parameter pair per split", "psp": "splits and primary subsplit pairs"}

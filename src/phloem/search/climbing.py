@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phloem.kernels.arrays import FloatArray, IntArray, RealArray, WordArray
-from phloem.search.records import Stopped
+from phloem.arrays import FloatArray, IntArray, RealArray, WordArray
+from phloem.search.jobs import Stopped
 from phloem.search.surface import NO_MOVES, ScoredMoves, SearchTree
 from phloem.trees.topology import TopologyBatch
 
@@ -18,7 +18,6 @@ LEAST_GAIN = 0.01
 ROUGH, FINE = 0.05, 0.005
 HOPE = 5.0
 WORTH_REPLACING = 0.1  # a tree that was seen before counts again with lengths that are so much better
-
 LARGEST_VISITED = 2**26  # bytes of patterns' log-likelihoods that one climb may bring
 
 

@@ -6,20 +6,19 @@ from threading import Event
 
 import numpy as np
 
-from phloem.config.estimated_model import EstimatedModel, parse_estimated_model
+from phloem.config.model import EstimatedModel, parse_estimated_model
 from phloem.config.search import SearchConfig
 from phloem.data.alignment import Alignment
 from phloem.data.patterns import SitePatterns, compress
 from phloem.errors import AlignmentError
 from phloem.random_streams import RandomStream
 from phloem.search.climbing import Climb
-from phloem.search.records import SearchProgress, SearchResult
-from phloem.search.resampling import Resampling
+from phloem.search.jobs import SearchProgress, SearchResult, run_jobs
+from phloem.search.resampling import Resampling, Visits, correlation
 from phloem.search.surface import SearchTree, Surface
 from phloem.search.tree_search import CLIMBS_AT_A_TIME, Start, TreeSearch, first_starts
-from phloem.search.visits import Visits, correlation
 from phloem.target.estimation import estimate_model, start_model
-from phloem.target.threads import available_threads
+from phloem.threads import available_threads
 from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
 
@@ -111,3 +110,20 @@ def _climb_until_stable(
 
 def _sample(alignment: Alignment, topologies: TopologyBatch) -> TreeSample:
     return TreeSample(alignment.taxa, topologies, np.ones(len(topologies)), None)
+
+
+def find_likelihood_tree(
+    alignment: Alignment, config: SearchConfig, *, progress: Callable[[SearchProgress], None] | None = None
+) -> SearchResult:
+    """Search in a thread of its own: an interruption ends it, and no thread is busy afterwards.
+
+    `progress` is called from the calling thread.
+    """
+    tell = progress or (lambda _news: None)
+    found: list[SearchResult] = []
+
+    def work(_job: int, stop: Event, report: Callable[[SearchProgress], None]) -> SearchResult:
+        return search_trees(alignment, config, stop=stop, report=report)
+
+    run_jobs([0], 1, work, heard=lambda _job, news: tell(news), ended=lambda _job, result: found.append(result))
+    return found[0]

@@ -1,7 +1,8 @@
-"""IQ-TREE's ultrafast bootstrap (Hoang et al. 2018): one run in a directory of its own, and what can go wrong."""
+"""IQ-TREE's ultrafast bootstrap (Hoang et al. 2018): where the program is, one run, and what can go wrong."""
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -10,20 +11,71 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
+from typing import NamedTuple
 
 import numpy as np
 
-from phloem.data.alignment import Alignment, is_missing
-from phloem.data.nucleotides import STATES, letter_for
+from phloem.data.alignment import STATES, Alignment, is_missing, letter_for
 from phloem.errors import AlignmentError, FileProblem, PhloemError, ProgramProblem, listed
-from phloem.search.programs import IQTREE, InstalledProgram
-from phloem.search.records import Stopped
+from phloem.search.jobs import Stopped
 from phloem.trees.reading import parse_newick
 from phloem.trees.sample import TreeSample
 
 POLL_SECONDS = 0.05
 TIME_LEFT = re.compile(r"Time: (\d+)h:(\d+)m:(\d+)s \((\d+)h:(\d+)m:(\d+)s left\)")
 ERROR_LINE = re.compile(r"^ERROR: .*\S", re.MULTILINE)
+
+
+class InstalledProgram(NamedTuple):
+    """A program that was found; its version is None if it does not tell."""
+
+    title: str
+    path: str
+    version: str | None
+
+    def __str__(self) -> str:
+        return f"{self.title} {self.version or '(version unknown)'}"
+
+
+class Program(NamedTuple):
+    """A program that phloem can use: its names in order of preference and how to ask its version."""
+
+    title: str
+    commands: tuple[str, ...]
+    version_arguments: tuple[str, ...]
+    purpose: str
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether one of its commands is on PATH."""
+        return self._first() is not None
+
+    def find(self) -> InstalledProgram | None:
+        """The first of its commands that is on PATH."""
+        found = self._first()
+        if found is None:
+            return None
+        path = str(Path(found).absolute())  # PATH may hold relative directories, and programs run elsewhere
+        return InstalledProgram(self.title, path, _ask_version(path, self.version_arguments))
+
+    def _first(self) -> str | None:
+        return next(filter(None, map(shutil.which, self.commands)), None)
+
+
+IQTREE = Program("IQ-TREE", ("iqtree3", "iqtree2", "iqtree"), ("--version",), "optional: bootstrap trees")
+MRBAYES = Program("MrBayes", ("mb",), ("-v",), "optional: reference posteriors")
+
+
+def _ask_version(path: str, arguments: tuple[str, ...]) -> str | None:
+    """The first dotted number in what the program says of its version; None if it says nothing of use."""
+    try:
+        run = subprocess.run(
+            [path, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10, errors="replace"
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r"\d+(?:\.\d+)+\w*", run.stdout + run.stderr)
+    return found.group() if found else None
 
 
 def _letter(code: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from phloem.config import BOOTSTRAP_METHODS, BootstrapConfig
 from phloem.data.alignment import Alignment
 from phloem.errors import FileProblem
-from phloem.files import atomic_write, cannot_read
+from phloem.storage.files import atomic_write, cannot_read
 from phloem.trees.sample import TreeSample
 from phloem.trees.writing import format_newick
 

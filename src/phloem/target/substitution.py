@@ -1,20 +1,141 @@
-"""Substitution models of nucleotides: JC69, K80, F81, HKY85, TN93, SYM, GTR, with rates that differ between sites."""
+"""Substitution models of nucleotides, JC69 to GTR, their transition probabilities, and site rates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import torch
+from scipy import special
 from torch import Tensor
 
+from phloem.arrays import FloatArray
+from phloem.config import EMPIRICAL, ModelConfig
+from phloem.data.patterns import SitePatterns
 from phloem.errors import BadArgument
-from phloem.target.site_rates import SiteRates
-from phloem.target.transition import TransitionMatrices
 
+Method = Literal["mean", "median"]
+LARGEST_CATEGORIES = 64
 # Exchangeabilities are in the order AC, AG, AT, CG, CT, GT; AG and CT are the transitions.
 PAIRS = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
 Numbers = Sequence[float] | Tensor
 Number = float | Tensor
+
+
+class TransitionMatrices(torch.autograd.Function):
+    """P(t) for many times t, (…, 4, 4), through the eigenvalues of the symmetrised rate matrix.
+
+    With Q = U Λ U⁻¹, P = I + U expm1(Λt) U⁻¹, which keeps small probabilities exact for short branches.
+    Derivatives: dP/dt = Q P, and for Q the Daleckii–Krein formula, whose divided differences
+
+        (exp(λi t) - exp(λj t)) / (λi - λj)    or    t exp(λi t)  where  λi = λj
+
+    hold for repeated eigenvalues too, which JC69, K80, F81 and HKY85 have.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rate_matrix: Tensor, frequencies: Tensor, times: Tensor) -> Tensor:
+        root = frequencies.sqrt()
+        symmetric = root[:, None] * rate_matrix / root
+        values, vectors = torch.linalg.eigh((symmetric + symmetric.T) / 2)
+        values[-1] = 0.0  # the largest one is zero but for rounding
+        right, left = vectors / root[:, None], vectors.T * root
+        growth = torch.expm1(values * times[..., None])  # (…, 4)
+        matrices = torch.eye(4, dtype=times.dtype) + (right * growth[..., None, :]) @ left
+        ctx.save_for_backward(rate_matrix, values, right, left, times, matrices)
+        return matrices
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, None, Tensor]:
+        rate_matrix, values, right, left, times, matrices = ctx.saved_tensors
+        time_gradient = (gradient * (rate_matrix @ matrices)).sum((-2, -1))
+        if not ctx.needs_input_grad[0]:
+            return None, None, time_gradient
+        exponentials = torch.exp(values * times[..., None])  # (…, 4)
+        gap = (values[:, None] - values).abs()
+        equal = gap < 1e-7
+        lowered = times[..., None, None] * exponentials[..., None, :]  # its limit where two values meet
+        # With the larger value λ of the two, exp(λt) · -expm1(-gap t) / gap loses nothing to cancellation, and
+        # however long t is, neither factor overflows.
+        larger = torch.maximum(exponentials[..., None, :], exponentials[..., :, None])
+        divided = larger * -torch.expm1(-gap * times[..., None, None]) / gap.masked_fill(equal, 1.0)
+        differences = torch.where(equal, lowered, divided)
+        inner = (right.T @ gradient @ left.T) * differences
+        rate_gradient = left.T @ inner.reshape(-1, 4, 4).sum(0) @ right.T
+        return rate_gradient, None, time_gradient
+
+
+def discrete_gamma(shape: float, categories: int, method: Method) -> FloatArray:
+    """Rates of equally likely categories of a Gamma(shape, mean 1) distribution, their mean 1 (Yang 1994).
+
+    `mean`: each category's mean; `median`: each category's median, scaled to mean 1.
+    """
+    if method == "median":
+        medians = special.gammaincinv(shape, (np.arange(categories) + 0.5) / categories)
+        rates: FloatArray = medians / medians.mean()
+        return rates
+    inner = special.gammaincinv(shape, np.arange(1, categories) / categories)
+    cumulated = np.concatenate([[0.0], special.gammainc(shape + 1, inner), [1.0]])
+    means: FloatArray = categories * np.diff(cumulated)
+    return means
+
+
+class _DiscreteGamma(torch.autograd.Function):
+    """`discrete_gamma` with its derivative with respect to the shape, by a five-point difference.
+
+    The inverse of the incomplete gamma function has no derivative in closed form; it is smooth in the shape and
+    computed to 1e-15, so that the difference is good to about 1e-11.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, shape: Tensor, categories: int, method: Method) -> Tensor:
+        value = shape.item()
+        step = 2e-3 * value
+        ahead = [discrete_gamma(value + offset * step, categories, method) for offset in (-2, -1, 1, 2)]
+        ctx.slope = (ahead[0] - 8 * ahead[1] + 8 * ahead[2] - ahead[3]) / (12 * step)
+        return torch.as_tensor(discrete_gamma(value, categories, method), dtype=shape.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return (gradient * torch.as_tensor(ctx.slope, dtype=gradient.dtype)).sum(), None, None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SiteRates:
+    """Equally likely gamma categories (one, of rate 1, without a shape) beside a proportion of invariant sites."""
+
+    shape: Tensor | None = None
+    categories: int = 4
+    method: Method = "mean"
+    invariant: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.shape is not None and not 1e-3 <= self.shape.item() <= 1e4:
+            raise BadArgument(f"gamma shape {self.shape.item():g}: must be from 0.001 to 10000.")
+        if not 1 <= self.categories <= LARGEST_CATEGORIES:
+            raise BadArgument(f"{self.categories} rate categories: give 1 to {LARGEST_CATEGORIES}.")
+        if self.method not in ("mean", "median"):
+            raise BadArgument(f"rates of method {self.method!r}: choose 'mean' or 'median'.")
+        if self.invariant is not None and not 0 <= self.invariant.item() < 1:
+            raise BadArgument(f"proportion of invariant sites {self.invariant.item():g}: must be from 0 up to 1.")
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all sites have the same rate."""
+        return self.shape is None and self.invariant is None
+
+    def rates(self) -> Tensor:
+        """Rates of the categories, (categories,), such that the mean over all sites, invariant ones too, is 1."""
+        rates = torch.ones(1, dtype=torch.float64)
+        if self.shape is not None:
+            rates = _DiscreteGamma.apply(self.shape, self.categories, self.method)
+        return rates if self.invariant is None else rates / (1 - self.invariant)
+
+    def weights(self) -> Tensor:
+        """Probabilities of the categories, (categories,); with the invariant sites they sum to 1."""
+        count = 1 if self.shape is None else self.categories
+        weights = torch.full((count,), 1 / count, dtype=torch.float64)
+        return weights if self.invariant is None else weights * (1 - self.invariant)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,3 +262,38 @@ def _tensor(values: Numbers | Number) -> Tensor:
 def _check_positive(values: Tensor, count: int, what: str) -> None:
     if values.shape != (count,) or not bool((torch.isfinite(values) & (values > 0)).all()):
         raise BadArgument(f"{what}: {count} finite numbers above 0 are needed, not {values.tolist()}.")
+
+
+def build_model(config: ModelConfig, patterns: SitePatterns) -> SubstitutionModel:
+    """The model that a configuration describes; empirical frequencies are counted in the patterns."""
+    rates = SiteRates(
+        shape=None if config.alpha is None else torch.tensor(config.alpha, dtype=torch.float64),
+        categories=config.gamma or 1,
+        method="median" if config.median_rates else "mean",
+        invariant=None if config.invariant is None else torch.tensor(config.invariant, dtype=torch.float64),
+    )
+    kappa = config.kappa or ()
+    frequencies = empirical_frequencies(patterns) if config.frequencies == EMPIRICAL else config.frequencies or ()
+    exchangeabilities = config.rates or ()
+    builders = {
+        "JC": lambda: jc69(rates),
+        "K80": lambda: k80(kappa[0], rates),
+        "F81": lambda: f81(frequencies, rates),
+        "HKY": lambda: hky85(kappa[0], frequencies, rates),
+        "TN93": lambda: tn93(kappa[0], kappa[1], frequencies, rates),
+        "SYM": lambda: sym(exchangeabilities, rates),
+        "GTR": lambda: gtr(exchangeabilities, frequencies, rates),
+    }
+    return builders[config.name]()
+
+
+def empirical_frequencies(patterns: SitePatterns) -> list[float]:
+    """How often A, C, G and T occur where the state is known."""
+    known = count_states(patterns)
+    shares: list[float] = (known / known.sum()).tolist()
+    return shares
+
+
+def count_states(patterns: SitePatterns) -> FloatArray:
+    """How many A, C, G and T there are where the state is known, (4,)."""
+    return np.array([(patterns.counts * (patterns.states == 1 << state)).sum() for state in range(4)])

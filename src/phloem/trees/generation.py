@@ -4,10 +4,9 @@ import math
 
 import numpy as np
 
+from phloem.arrays import LongArray
 from phloem.errors import BadArgument
-from phloem.kernels.arrays import LongArray
-from phloem.kernels.insertions import insert_taxa
-from phloem.kernels.rearrangements import interchange, interchange_one
+from phloem.kernels.trees.generation import insert_taxa, interchange, interchange_one
 from phloem.random_streams import RandomStream
 from phloem.trees.topology import TopologyBatch
 

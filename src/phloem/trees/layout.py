@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from phloem.arrays import FloatArray, IntArray
 from phloem.errors import BadArgument
-from phloem.kernels.arrays import FloatArray, IntArray
 
 
 class TreeLayout(NamedTuple):

@@ -1,17 +1,135 @@
-"""NEXUS tree files: blocks, taxon labels and translate tables of MrBayes, BEAST, PAUP and others."""
+"""Tree files cut into trees: Newick text and NEXUS blocks, with the words for what can be wrong in them."""
 
 import re
 from collections import Counter
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from phloem.data.nexus_text import MAGIC, unquote
+from phloem.arrays import ByteArray, FloatArray, LongArray
+from phloem.data.nexus import MAGIC, unquote
 from phloem.errors import TreeFormatError, quoted
-from phloem.kernels import statements
-from phloem.kernels.arrays import ByteArray, LongArray
-from phloem.kernels.newick import label_end, skip_blanks
-from phloem.trees.problems import decode, problem
-from phloem.trees.tree_text import TreeText, locate_trees, scan_statements
+from phloem.kernels.trees import newick
+from phloem.kernels.trees.newick import OPEN, OPEN_COMMENT, QUOTE, SEMICOLON, label_end, skip_blanks
+
+EXPLANATIONS = {
+    newick.NO_SUBTREE: "there is no tree before this ';'",
+    newick.NO_NAME: "a leaf has no name here. Every leaf needs one",
+    newick.SINGLE_CHILD: "this bracket closes a node with a single child. Remove the needless pair of brackets",
+    newick.NOT_CLOSED: "the tree ends with a bracket open. A ')' or the rest of the tree is missing",
+    newick.TOO_MANY_CLOSED: "this ')' closes no bracket. A '(' is missing or a ')' too many",
+    newick.BAD_LENGTH: "a finite branch length must follow ':'",
+    newick.QUOTE_NOT_CLOSED: "a quoted name has no closing quote",
+}
+
+
+def place(source: str, buffer: ByteArray, tree: int | None, position: int) -> str:
+    """`file, tree 3, line 7, column 12`, all counted from one; columns count bytes."""
+    before = buffer[:position].tobytes()
+    line = before.count(b"\n") + 1
+    column = position - (before.rfind(b"\n") + 1) + 1
+    number = "" if tree is None else f"tree {tree + 1}, "
+    return f"{source}, {number}line {line}, column {column}"
+
+
+def problem(source: str, buffer: ByteArray, tree: int | None, position: int, what: str) -> TreeFormatError:
+    """An error about one place in a tree file."""
+    return TreeFormatError(f"{place(source, buffer, tree, position)}: {what}.")
+
+
+def syntax_problem(source: str, buffer: ByteArray, tree: int, position: int, status: int) -> TreeFormatError:
+    """The parser's status in words."""
+    if status == newick.UNEXPECTED:
+        what = f"{found_at(buffer, position)} cannot stand here. Put names with blanks or brackets in 'quotes'"
+    else:
+        what = EXPLANATIONS[status]
+    return problem(source, buffer, tree, position, what)
+
+
+def found_at(buffer: ByteArray, position: int) -> str:
+    """What stands at a position, as a message shows it."""
+    stop = max(newick.label_end(buffer, position, len(buffer)), position + 1)
+    return quoted(decode(buffer, position, stop), limit=20)
+
+
+def decode(buffer: ByteArray, start: int, stop: int) -> str:
+    """Bytes as text for a message: what is not UTF-8 is shown as it can be."""
+    return buffer[start:stop].tobytes().decode("utf-8", "backslashreplace")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreeText:
+    """The trees of one file as byte ranges of its content, in file order."""
+
+    source: str
+    buffer: ByteArray
+    starts: LongArray  # (trees,)  where each tree's Newick text begins
+    ends: LongArray  # (trees,)  where its semicolon is
+    weights: FloatArray  # (trees,)
+    first_tree: int  # number of the first tree in the file: more than 0 after a burn-in
+    node_bound: int  # no tree has more nodes than this
+    names: dict[str, str] | None  # what a leaf's label stands for; None: labels are the names
+    order: tuple[str, ...] | None  # the file's own order of taxa, where it states one
+
+    def without_first(self, count: int) -> "TreeText":
+        """Without the first `count` trees."""
+        return replace(
+            self,
+            starts=self.starts[count:],
+            ends=self.ends[count:],
+            weights=self.weights[count:],
+            first_tree=self.first_tree + count,
+        )
+
+
+def scan_statements(source: str, buffer: ByteArray, start: int, *, titled: bool = False) -> LongArray:
+    """Spans (statements, 3) of start, semicolon and most nodes; an error where the text breaks off.
+
+    `titled`: not every statement is a tree, and those that are begin with `tree name =`.
+    """
+    spans = np.empty((np.count_nonzero(buffer == SEMICOLON), 3), np.int64)
+    count, stopped = newick.statement_spans(buffer, start, spans)
+    if stopped < len(buffer):
+        trees = int(newick.is_tree_statement(buffer, spans[:count]).sum()) if titled else count
+        raise _unfinished(source, buffer, trees, stopped, titled)
+    return spans[:count]
+
+
+def _unfinished(source: str, buffer: ByteArray, tree: int, position: int, titled: bool) -> TreeFormatError:
+    if buffer[position] == OPEN_COMMENT:
+        what = "this comment has no closing ']'"
+    elif buffer[position] == QUOTE:
+        what = "this quoted name has no closing quote"
+    elif titled or buffer[position] == OPEN:
+        what = "this statement has no ';' at its end. The file may have been cut off"
+    else:
+        what = f"expected a tree in Newick format, found {found_at(buffer, position)}"
+    return problem(source, buffer, tree, position, what)
+
+
+def locate_trees(
+    source: str,
+    buffer: ByteArray,
+    spans: LongArray,
+    *,
+    titled: bool = False,
+    names: dict[str, str] | None = None,
+    order: tuple[str, ...] | None = None,
+) -> TreeText:
+    """Find each statement's tree and weight, which is 1 where it is not given; `titled`: after `tree name =`."""
+    starts = np.empty(len(spans), np.int64)
+    weights = np.empty(len(spans))
+    bad, position, is_weight = newick.locate_trees(buffer, spans, titled, starts, weights)
+    if bad < len(spans):
+        what = (
+            "the weight must be a finite number that is not negative"
+            if is_weight
+            else "this statement has no '='. Write `tree name = (…);`"
+        )
+        raise problem(source, buffer, bad, position, what)
+    weights[np.isnan(weights)] = 1.0
+    node_bound = int(spans[:, 2].max()) if len(spans) else 0
+    return TreeText(source, buffer, starts, spans[:, 1].copy(), weights, 0, node_bound, names, order)
 
 
 def scan_nexus(source: str, buffer: ByteArray) -> TreeText:
@@ -19,7 +137,7 @@ def scan_nexus(source: str, buffer: ByteArray) -> TreeText:
     content = buffer.tobytes()
     start = len(content) - len(content.lstrip()) + len(MAGIC)
     spans = scan_statements(source, buffer, start, titled=True)
-    is_tree = statements.is_tree_statement(buffer, spans).astype(bool)
+    is_tree = newick.is_tree_statement(buffer, spans).astype(bool)
     block = ""
     in_trees = np.zeros(len(spans), bool)
     labels: list[str] = []

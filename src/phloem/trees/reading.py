@@ -1,25 +1,23 @@
-"""Reading trees: Newick and NEXUS files, plain or gzipped, straight into arrays."""
+"""Reading trees: Newick and NEXUS files and tables of weighted trees, plain or gzipped, straight into arrays."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from phloem.data.nexus_text import is_nexus, unquote
-from phloem.errors import NotBinary, TaxonMismatch, TreeFormatError, listed, quoted
-from phloem.files import read_bytes
-from phloem.kernels import names as name_table
-from phloem.kernels import newick, tree_batch
-from phloem.kernels.arrays import FloatArray, IntArray
-from phloem.trees.nexus import scan_nexus
-from phloem.trees.problems import place, problem, syntax_problem
+from phloem.arrays import FloatArray, IntArray
+from phloem.data.nexus import is_nexus, unquote
+from phloem.errors import NotBinary, PhloemError, TaxonMismatch, TreeFormatError, listed, quoted
+from phloem.kernels.trees import newick
+from phloem.storage.files import read_bytes
+from phloem.trees.nexus import TreeText, locate_trees, place, problem, scan_nexus, scan_statements, syntax_problem
 from phloem.trees.sample import TreeSample, check_same_taxa, count_burnin
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.tree import Tree, WeightedTrees
-from phloem.trees.tree_text import TreeText, locate_trees, scan_statements
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+SUFFIXES = (".tsv", ".tsv.gz")
 
 
 def read_trees(path: str | Path, *, taxa: Sequence[str] | None = None, burnin: int | float = 0) -> TreeSample:
@@ -109,12 +107,12 @@ def _load(
     parents = np.empty((trees, width), np.int32)
     lengths = np.empty((trees, width if has_lengths else 0))
     node_counts = np.empty(trees, np.int32)
-    bad, status, position = tree_batch.read_trees(
+    bad, status, position = newick.read_trees(
         text.buffer,
         text.starts[:trees],
         text.ends[:trees],
         text.node_bound,
-        name_table.build_table(labels, offsets),
+        newick.build_table(labels, offsets),
         labels,
         offsets,
         np.array([numbers.get(name, -1) for name in meanings.values()], np.int32),
@@ -228,3 +226,39 @@ def _tree_problem(text: TreeText, taxa: tuple[str, ...], index: int, status: int
 
 def _duplicate(name: str) -> str:
     return f"taxon {quoted(name)} is in this tree twice. Taxon names must differ"
+
+
+def read_weighted_table(path: str | Path, *, taxa: Sequence[str] | None = None, burnin: int | float = 0) -> TreeSample:
+    """Binary trees with their weights, which are finite and not negative, from a table without a heading."""
+    path = Path(path)
+    try:
+        lines = read_bytes(path).decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise TreeFormatError(f"{path}: is not UTF-8 text. Save it as UTF-8.") from None
+    rows = [(number, line.split("\t")) for number, line in enumerate(lines, 1) if line.strip()]
+    if not rows:
+        raise TreeFormatError(f"{path}: holds no trees. Give lines of a weight, a tab and a Newick tree.")
+    weights = np.array([_weight(path, number, cells) for number, cells in rows])
+    # Blanks in the weights' place, so that a problem's line and column are those of the file.
+    texts = [" " * len(line.encode()) for line in lines]
+    for number, (weight, tree) in rows:
+        texts[number - 1] = " " * (len(weight.encode()) + 1) + tree
+    try:
+        sample = parse_newick(texts, taxa=taxa)
+    except PhloemError as problem:
+        raise type(problem)(str(problem).replace("Newick text", str(path), 1)) from None
+    if len(sample) != len(rows):
+        raise TreeFormatError(f"{path}: {len(sample)} trees in {len(rows)} lines. Give one a line.")
+    return replace(sample, weights=weights)[count_burnin(burnin, len(rows), str(path)) :]
+
+
+def _weight(path: Path, number: int, cells: list[str]) -> float:
+    if len(cells) != 2:
+        raise TreeFormatError(f"{path}, line {number}: give a weight, a tab and a Newick tree.")
+    try:
+        weight = float(cells[0])
+    except ValueError:
+        weight = float("nan")
+    if not 0 <= weight < float("inf"):
+        raise TreeFormatError(f"{path}, line {number}: weight {quoted(cells[0], 30)}. Give a number from 0 up.")
+    return weight

@@ -4,10 +4,10 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from phloem.arrays import BoolArray, FloatArray, IntArray
 from phloem.errors import BadArgument, TaxonMismatch, listed
-from phloem.kernels.arrays import BoolArray, FloatArray, IntArray
-from phloem.kernels.canonical import canonical_trees
-from phloem.trees.summary_tree import SummaryTree
+from phloem.kernels.trees.canonical import canonical_trees
+from phloem.trees.consensus import SummaryTree
 from phloem.trees.tree import Tree
 
 

@@ -1,4 +1,4 @@
-"""Trees with weights, as a file or a run gives them."""
+"""Trees with weights: samples, draws grouped by topology, and the most probable topologies."""
 
 import math
 from collections.abc import Sequence
@@ -7,10 +7,13 @@ from numbers import Integral
 
 import numpy as np
 
+from phloem.arrays import FloatArray, IntArray, LongArray, WordArray, read_only
 from phloem.errors import BadArgument, TaxonMismatch, listed
-from phloem.kernels.arrays import FloatArray, IntArray, LongArray, WordArray, read_only
 from phloem.trees.topology import Selection, TopologyBatch
 from phloem.trees.tree import Tree, WeightedTrees, check_weights
+
+# Shares are sums of many weights: a sum that is this near the line has not crossed it.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,3 +143,78 @@ def count_burnin(burnin: int | float, trees: int, source: str) -> int:
     if dropped >= trees:
         raise BadArgument(f"{source}: burn-in {burnin} drops all {trees} trees. Give a smaller one.")
     return dropped
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupedTrees:
+    """Trees on the same taxa, each with lengths for all branches and a share of the whole weight, which is 1."""
+
+    taxa: tuple[str, ...]
+    topologies: TopologyBatch  # distinct ones
+    group: IntArray  # (trees,)  which of the topologies each tree has
+    weights: FloatArray  # (trees,)  sum to one
+    branch_lengths: FloatArray  # (trees, 2n-3)
+
+    def __post_init__(self) -> None:
+        trees = len(self.group)
+        check_weights(self.weights, trees)
+        if len(self.taxa) != self.topologies.taxon_count:
+            raise BadArgument(f"grouped trees: {len(self.taxa)} names for {self.topologies.taxon_count} taxa.")
+        if self.branch_lengths.shape != (trees, self.topologies.branch_count):
+            raise BadArgument(f"grouped trees: branch lengths of shape {self.branch_lengths.shape} do not fit.")
+        if not self.weights.any():
+            raise BadArgument("grouped trees: all weights are zero.")
+        object.__setattr__(self, "weights", read_only(self.weights / self.weights.sum()))
+
+    @classmethod
+    def from_sample(cls, sample: TreeSample) -> "GroupedTrees":
+        """The trees of a sample, which must have branch lengths."""
+        if sample.branch_lengths is None or not np.isfinite(sample.branch_lengths).all():
+            raise BadArgument("grouped trees: every branch of every tree needs a length.")
+        first, group = group_rows(sample.topologies.parent)
+        return cls(sample.taxa, sample.topologies[first], group.astype(np.int32), sample.weights, sample.branch_lengths)
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    def select(self, trees: IntArray) -> TreeSample:
+        """Some of the trees by number, some perhaps more than once, all with the same weight."""
+        weights = np.full(len(trees), 1 / max(1, len(trees)))
+        return TreeSample(self.taxa, self.topologies[self.group[trees]], weights, self.branch_lengths[trees])
+
+    def topology_weights(self) -> FloatArray:
+        """The share of each distinct topology, (topologies,)."""
+        return np.asarray(np.bincount(self.group, self.weights, minlength=len(self.topologies)))
+
+    def topology_sample(self) -> TreeSample:
+        """The distinct topologies, most probable first, with their shares of the weight."""
+        weights = self.topology_weights()
+        order = np.argsort(-weights, kind="stable")
+        return TreeSample(self.taxa, self.topologies[order], weights[order], None)
+
+
+def credible_topologies(sample: TreeSample, share: float) -> TreeSample:
+    """The sample's distinct topologies, most frequent first, as long as their weights stay within `share` of the total.
+
+    The topology that crosses the line is left out, unless it is the first. Equally frequent ones come as they first
+    appear. With a share of 1 all are kept, those of weight zero too.
+    """
+    if not 0 < share <= 1:
+        raise BadArgument(f"credible share {share:g}: give a number above 0 and up to 1.")
+    distinct = sample.distinct()
+    ordered = distinct[np.argsort(-distinct.weights, kind="stable")]
+    if share == 1:
+        return ordered
+    within = np.cumsum(ordered.normalized().weights) <= share + ROUNDING
+    return ordered[: max(1, int(within.sum()))]
+
+
+def credible_set_size(probabilities: FloatArray, share: float) -> int:
+    """How many of the most probable topologies it takes to hold at least `share` of the probability.
+
+    probabilities: in falling order. The one that crosses the line is in.
+    """
+    if not 0 < share <= 1:
+        raise BadArgument(f"credible share {share:g}: give a number above 0 and up to 1.")
+    total = np.cumsum(probabilities)
+    return min(len(total), 1 + int((total < share * total[-1] - ROUNDING).sum()))

@@ -1,16 +1,20 @@
-"""Splits: what each branch divides, as sets of taxa, and how often a sample has each."""
+"""Splits: what each branch divides, how often a sample has each, and distances between trees and samples."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from phloem.kernels import bit_sets, clades
-from phloem.kernels.arrays import BoolArray, FloatArray, LongArray, WordArray
-from phloem.trees.sample import TreeSample
-from phloem.trees.topology import TopologyBatch
-from phloem.trees.zobrist import clade_hashes
+from phloem.arrays import BoolArray, FloatArray, IntArray, LongArray, WordArray
+from phloem.errors import BadArgument
+from phloem.kernels.trees import clades
+from phloem.trees.sample import TreeSample, check_same_taxa
+from phloem.trees.topology import TopologyBatch, clade_hashes
 
 TREES_AT_A_TIME = 1000
+LEAST_FREQUENCY = 0.1  # of splits that count in averages, in at least one sample, as in MrBayes
+ROUNDING = 1e-9  # frequencies are sums of many weights
 
 
 def split_bits(topologies: TopologyBatch) -> WordArray:
@@ -58,7 +62,7 @@ def distinct_splits(topologies: TopologyBatch) -> tuple[WordArray, LongArray]:
     """
     taxon_count = topologies.taxon_count
     hashes = clade_hashes(topologies)[:, taxon_count:-1]
-    first, number = bit_sets.group_sets(np.ascontiguousarray(hashes).reshape(-1, 2))
+    first, number = clades.group_sets(np.ascontiguousarray(hashes).reshape(-1, 2))
     trees, branches = np.divmod(first, max(1, taxon_count - 3))
     sets = np.empty((len(first), (taxon_count + 63) // 64), np.uint64)
     for start in range(0, len(topologies), TREES_AT_A_TIME):
@@ -77,3 +81,74 @@ def split_frequencies(sample: TreeSample) -> SplitFrequencies:
     order = np.argsort(-frequencies, kind="stable")
     members = unpack_bits(sets[order], distinct.topologies.taxon_count)
     return SplitFrequencies(sample.taxa, members, np.minimum(frequencies[order], 1))
+
+
+def robinson_foulds(first: TopologyBatch, second: TopologyBatch) -> IntArray:
+    """Distance of every tree of `first` to every tree of `second`, (batch, other batch): 0, 2, … 2(n-3).
+
+    Linear in the number of taxa for each pair, after one sort for each tree.
+    """
+    if first.taxon_count != second.taxon_count:
+        raise BadArgument(f"topologies on {first.taxon_count} and on {second.taxon_count} taxa cannot be compared.")
+    shared = clades.count_shared_pairwise(_sorted_split_hashes(first), _sorted_split_hashes(second))
+    distances: IntArray = np.int32(2) * (np.int32(first.taxon_count - 3) - shared)
+    return distances
+
+
+def _sorted_split_hashes(topologies: TopologyBatch) -> WordArray:
+    hashes = clade_hashes(topologies)[:, topologies.taxon_count : -1]
+    return clades.sort_rows(np.ascontiguousarray(hashes))
+
+
+class SplitTable(NamedTuple):
+    """Every split that some sample has, with its frequency in each."""
+
+    members: BoolArray  # (splits, n)
+    frequencies: FloatArray  # (splits, samples)
+
+
+class SplitDeviation(NamedTuple):
+    """How far split frequencies differ between samples.
+
+    average and largest are of the standard deviations, over the samples, of the splits that have at least
+    `LEAST_FREQUENCY` in one of them; largest_difference is between any two samples, of any split.
+    """
+
+    average: float
+    largest: float
+    largest_difference: float
+
+
+def split_table(samples: Sequence[SplitFrequencies]) -> SplitTable:
+    """The splits of all samples, which must have their taxa in the same order."""
+    if not samples or any(sample.taxa != samples[0].taxa for sample in samples):
+        raise BadArgument("split frequencies: one or more samples with the same taxa in the same order are needed.")
+    rows: dict[bytes, FloatArray] = {}
+    for number, sample in enumerate(samples):
+        for members, frequency in zip(sample.members, sample.frequencies.tolist(), strict=True):
+            rows.setdefault(members.tobytes(), np.zeros(len(samples)))[number] = frequency
+    members = np.frombuffer(b"".join(rows), np.bool_).reshape(-1, len(samples[0].taxa))
+    return SplitTable(members, np.array(list(rows.values())).reshape(-1, len(samples)))
+
+
+def split_deviation(samples: Sequence[SplitFrequencies]) -> SplitDeviation:
+    """The average and the maximum standard deviation of split frequencies, as users of MrBayes know them."""
+    frequencies = split_table(samples).frequencies
+    if len(samples) < 2 or not len(frequencies):
+        return SplitDeviation(0.0, 0.0, 0.0)
+    deviations = frequencies[frequencies.max(axis=1) >= LEAST_FREQUENCY - ROUNDING].std(axis=1, ddof=1)
+    return SplitDeviation(
+        average=float(deviations.mean()) if len(deviations) else 0.0,
+        largest=float(deviations.max(initial=0.0)),
+        largest_difference=float(np.ptp(frequencies, axis=1).max()),
+    )
+
+
+def total_variation(one: TreeSample, other: TreeSample) -> float:
+    """Half the sum of the differences of topology probabilities: 0 for the same distribution, 1 for disjoint ones."""
+    check_same_taxa(other.taxa, one.taxa, "tree sample")
+    probabilities: dict[bytes, list[float]] = {}
+    for number, sample in enumerate((one.distinct().normalized(), other.with_taxa(one.taxa).distinct().normalized())):
+        for parent, weight in zip(sample.topologies.parent, sample.weights.tolist(), strict=True):
+            probabilities.setdefault(parent.tobytes(), [0.0, 0.0])[number] = weight
+    return 0.5 * sum(abs(first - second) for first, second in probabilities.values())

@@ -1,4 +1,4 @@
-"""Unrooted binary topologies as arrays, a batch at a time."""
+"""Unrooted binary topologies as arrays, a batch at a time: canonical numbering, clade hashes, and an index."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,11 +6,15 @@ from typing import SupportsIndex
 
 import numpy as np
 
+from phloem.arrays import BoolArray, FloatArray, IntArray, LongArray, WordArray, read_only
 from phloem.errors import BadArgument
-from phloem.kernels.arrays import BoolArray, FloatArray, IntArray, LongArray, read_only
-from phloem.kernels.canonical import canonical_trees, neighbors_of
+from phloem.kernels.trees import clades
+from phloem.kernels.trees.canonical import canonical_trees, neighbors_of
 
 Selection = slice | np.ndarray | list[int]
+# Two streams of SplitMix64 (Steele, Lea & Flood 2014). Any odd seeds do.
+FIRST_SEED = np.uint64(0x9E3779B97F4A7C15)
+SECOND_SEED = np.uint64(0xD1B54A32D192ED03)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,3 +195,51 @@ def _all_lead_to_root(parent: IntArray) -> bool:
     for _ in range(parent.shape[1].bit_length()):
         ahead = ahead[trees, ahead]
     return bool((ahead == root).all())
+
+
+def _split_mix(counter: WordArray) -> WordArray:
+    mixed = counter * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def taxon_keys(taxon_count: int) -> WordArray:
+    """Fixed random keys, (taxa, 2) words: taxon i has the same key whatever the number of taxa."""
+    counter = np.arange(1, taxon_count + 1, dtype=np.uint64)
+    return np.stack([_split_mix(counter + FIRST_SEED), _split_mix(counter + SECOND_SEED)], axis=1)
+
+
+def clade_hashes(topologies: TopologyBatch) -> WordArray:
+    """Hash of the taxa at or below every node, (batch, nodes, 2); the root's is that of all taxa.
+
+    The complement's hash is one XOR with the root's away.
+    """
+    return clades.clade_hashes(topologies.parent, taxon_keys(topologies.taxon_count))
+
+
+class TopologyIndex:
+    """Finds topologies in a list of distinct ones, many at a time."""
+
+    def __init__(self, topologies: TopologyBatch) -> None:
+        self._taxon_count = topologies.taxon_count
+        rows = _packed(topologies)
+        self._order = np.argsort(rows)
+        self._rows = rows[self._order]
+
+    def find(self, topologies: TopologyBatch) -> LongArray:
+        """The place in the list of each topology, (batch,); -1 for those that are not in it."""
+        if topologies.taxon_count != self._taxon_count:
+            raise BadArgument(f"topologies on {topologies.taxon_count} taxa in a list of some on {self._taxon_count}.")
+        if not len(self._rows):
+            return np.full(len(topologies), -1)
+        rows = _packed(topologies)
+        nearest = np.minimum(np.searchsorted(self._rows, rows), len(self._rows) - 1)
+        found: LongArray = np.where(self._rows[nearest] == rows, self._order[nearest], -1)
+        return found
+
+
+def _packed(topologies: TopologyBatch) -> np.ndarray:
+    """One item a tree: canonical arrays are equal where topologies are."""
+    parent = np.ascontiguousarray(topologies.parent)
+    return parent.view(np.dtype((np.void, parent.itemsize * parent.shape[1])))[:, 0]

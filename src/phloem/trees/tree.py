@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phloem.arrays import FloatArray, IntArray, read_only
 from phloem.errors import BadArgument
-from phloem.kernels.arrays import FloatArray, IntArray, read_only
-from phloem.kernels.canonical import canonical_trees
+from phloem.kernels.trees.canonical import canonical_trees
 
 
 @dataclass(frozen=True, slots=True, eq=False)

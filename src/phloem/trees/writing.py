@@ -1,12 +1,13 @@
 """Writing trees: Newick and NEXUS text that FigTree, DendroPy, Biopython and R's ape read back."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from phloem.errors import BadArgument
-from phloem.files import atomic_write
-from phloem.kernels.arrays import FloatArray, IntArray
+from phloem.arrays import FloatArray, IntArray
+from phloem.errors import BadArgument, TaxonMismatch
+from phloem.storage.files import atomic_write
+from phloem.trees.consensus import SummaryTree
 from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.tree import Tree
@@ -154,3 +155,92 @@ def _ordered_children(parent: IntArray, leaf_count: int) -> list[list[int]]:
                 break
             node = above[node]
     return children
+
+
+def format_annotated(summary: SummaryTree) -> str:
+    """Newick text with `[&prob=0.97,length_mean=0.1,length_95%HPD={0.05,0.2}]` before the colon of each branch.
+
+    There FigTree, BEAST's programs, DendroPy and Biopython expect it; after the length Biopython takes no comment that
+    has a comma. What is not known is left out.
+    """
+    return _annotated(summary, leaf_labels(summary.taxa, summary.tree.leaf_count))
+
+
+def write_annotated_nexus(trees: Mapping[str, SummaryTree], path: str | Path) -> None:
+    """Summary trees on the same taxa, each under its name, in a file that FigTree opens; rooted ones are marked `[&R]`.
+
+    The comments are those of `format_annotated`.
+    """
+    if not trees:
+        raise BadArgument(f"{path}: no trees to write. Give one or more.")
+    taxa = next(iter(trees.values())).taxa
+    if any(summary.taxa != taxa for summary in trees.values()):
+        raise TaxonMismatch(f"{path}: trees in one file need the same taxa in the same order.")
+    numbers = [str(number) for number in range(1, len(taxa) + 1)]
+    statements = [
+        f"tree {quote_label(name, PLAIN_NEXUS_LABEL)} = [&{'R' if summary.is_rooted else 'U'}] "
+        f"{_annotated(summary, numbers)}"
+        for name, summary in trees.items()
+    ]
+    with atomic_write(Path(path)) as stream:
+        for line in nexus_lines(taxa, statements):
+            stream.write(line.encode() + b"\n")
+
+
+def write_annotated_newick(summary: SummaryTree, path: str | Path) -> None:
+    """One line of Newick, with the supports as labels of interior nodes and no comments: every program reads it."""
+    leaf_count = summary.tree.leaf_count
+    supports = ["" if support != support else f"{support:.6g}" for support in summary.support.tolist()]
+    supports[:leaf_count] = [""] * leaf_count
+    lengths = map(format_length, summary.length.tolist())
+    suffixes = [support + length for support, length in zip(supports, lengths, strict=True)]
+    text = join_newick(summary.tree.parent, leaf_labels(summary.taxa, leaf_count), suffixes)
+    with atomic_write(Path(path)) as stream:
+        stream.write(text.encode() + b"\n")
+
+
+def _annotated(summary: SummaryTree, labels: list[str]) -> str:
+    rows = zip(
+        summary.support.tolist(), summary.length.tolist(), summary.lower.tolist(), summary.upper.tolist(), strict=True
+    )
+    return join_newick(summary.tree.parent, labels, [_annotation(*row) + format_length(row[1]) for row in rows])
+
+
+def _annotation(support: float, length: float, lower: float, upper: float) -> str:
+    """What is known of one branch, as a comment; nan is what is not."""
+    parts = []
+    if support == support:
+        parts.append(f"prob={support:.6g}")
+    if length == length:
+        parts.append(f"length_mean={length:.6g}")
+    if lower == lower and upper == upper:
+        parts.append(f"length_95%HPD={{{lower:.6g},{upper:.6g}}}")
+    return f"[&{','.join(parts)}]" if parts else ""
+
+
+def format_supported(summary: SummaryTree) -> str:
+    """Newick with supports in percent as labels of interior nodes: `(A:0.1,B:0.2,(C:0.1,D:0.3)97:0.1);`."""
+    return _joined(summary, leaf_labels(summary.taxa, summary.tree.leaf_count), "{:.4g}")
+
+
+def write_supported(summary: SummaryTree, path: str | Path) -> None:
+    """NEXUS for .nex, .nexus, .t and .trees, with supports as comments for FigTree, `[&support=97]`; else Newick."""
+    lines = [format_supported(summary)]
+    if is_nexus_name(Path(path)):
+        numbers = [str(number) for number in range(1, len(summary.taxa) + 1)]
+        statement = (
+            f"tree best = [&{'R' if summary.is_rooted else 'U'}] {_joined(summary, numbers, '[&support={:.4g}]')}"
+        )
+        lines = list(nexus_lines(summary.taxa, [statement]))
+    with atomic_write(Path(path)) as stream:
+        for line in lines:
+            stream.write(line.encode() + b"\n")
+
+
+def _joined(summary: SummaryTree, labels: list[str], form: str) -> str:
+    """The tree's text with every interior branch's support in this form."""
+    leaf_count = summary.tree.leaf_count
+    supports = ["" if support != support else form.format(100 * support) for support in summary.support.tolist()]
+    lengths = map(format_length, summary.length.tolist())
+    suffixes = [("" if node < leaf_count else supports[node]) + length for node, length in enumerate(lengths)]
+    return join_newick(summary.tree.parent, labels, suffixes)

@@ -7,14 +7,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from phloem.arrays import BoolArray, IntArray
+from phloem.autograd import refuse_second_derivatives
+from phloem.config import BRANCH_MODELS
 from phloem.errors import BadArgument
-from phloem.features.derivatives import refuse_second_derivatives
-from phloem.features.fused import run
+from phloem.features.layers import run
 from phloem.features.learnable import BranchReadout, ConvolutionChoice, NodeFeatures
-from phloem.kernels.arrays import BoolArray, IntArray
-from phloem.kernels.lookup import sum_rows, sum_rows_backward
+from phloem.kernels.variational.branches import sum_rows, sum_rows_backward
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.lognormal import BranchDistribution, Lognormal
+from phloem.variational.families import BranchDistribution, Lognormal
 from phloem.variational.support import Located, SubsplitSupport
 
 
@@ -162,3 +163,14 @@ class _SumRows(torch.autograd.Function):
         table_gradient = gradient.new_zeros(shape)
         sum_rows_backward(gradient.contiguous().numpy(), rows, table_gradient.numpy())
         return table_gradient, None
+
+
+def build_branch_model(name: str, support: SubsplitSupport, *, depth: int = 2, width: int = 100) -> BranchModel:
+    """The model of that name for the taxa of a support; depth and width are those of graph models."""
+    if name == "split":
+        return SplitModel(support)
+    if name == "psp":
+        return PspModel(support)
+    if name not in BRANCH_MODELS:
+        raise BadArgument(f"branch-length model {name}: choose one of {', '.join(BRANCH_MODELS)}.")
+    return GraphModel(len(support.taxa), name, depth=depth, width=width)

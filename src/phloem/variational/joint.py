@@ -1,11 +1,15 @@
 """Q(τ, q) = Q(τ) Q(q given τ): a subsplit network and a branch-length model, drawn from together."""
 
+from pathlib import Path
 from typing import NamedTuple
 
+import safetensors.torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from phloem.errors import BadArgument
+from phloem.errors import BadArgument, FileProblem
 from phloem.random_streams import RandomStream
+from phloem.storage.files import atomic_write, read_bytes
 from phloem.trees.topology import TopologyBatch
 from phloem.variational.branch_models import BranchModel, GraphModel, TableModel
 from phloem.variational.sbn import SubsplitNetwork
@@ -43,3 +47,24 @@ class JointModel(nn.Module):
             stream=stream.named("lengths"), path_only=path_only
         )
         return TreeDraw(topologies, lengths, log_prob, log_density)
+
+
+def write_parameters(model: JointModel, path: Path) -> None:
+    """Write all parameters of a model."""
+    content = safetensors.torch.save({name: tensor.contiguous() for name, tensor in model.state_dict().items()})
+    with atomic_write(path) as stream:
+        stream.write(content)
+
+
+def read_parameters(model: JointModel, path: Path) -> None:
+    """Give a model the parameters of a file that was written for one of the same kind on the same support."""
+    try:
+        found = safetensors.torch.load(read_bytes(path))
+    except SafetensorError as problem:
+        raise FileProblem(f"{path}: holds no parameters ({problem}). Name a file that `phloem infer` wrote.") from None
+    wanted = model.state_dict()
+    if {name: (t.shape, t.dtype) for name, t in found.items()} != {n: (t.shape, t.dtype) for n, t in wanted.items()}:
+        raise FileProblem(f"{path}: holds the parameters of another model. Use the run's own support and settings.")
+    if not all(tensor.isfinite().all() for tensor in found.values()):
+        raise FileProblem(f"{path}: some parameters are no numbers. The file is damaged: use another copy.")
+    model.load_state_dict(found)

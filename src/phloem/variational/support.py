@@ -1,19 +1,33 @@
-"""The support of a subsplit Bayesian network: which trees it can generate, as flat arrays."""
+"""The support of a subsplit Bayesian network: which trees it can generate, from a tree sample, as flat arrays."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from phloem.errors import BadArgument
-from phloem.kernels import sbn
-from phloem.kernels.arrays import BoolArray, IntArray, LongArray, WordArray, read_only
-from phloem.kernels.clades import hash_sets
-from phloem.kernels.pair_index import PairIndex, find_all, make_index
-from phloem.kernels.subsplits import SubsplitIndex, locate_trees
-from phloem.trees.sample import group_rows
-from phloem.trees.topology import TopologyBatch
-from phloem.trees.zobrist import taxon_keys
+from phloem.arrays import Array, BoolArray, IntArray, LongArray, WordArray, read_only
+from phloem.errors import BadArgument, FileProblem
+from phloem.kernels.trees.clades import clade_bits, hash_sets
+from phloem.kernels.variational import sbn
+from phloem.kernels.variational.subsplits import (
+    SPLITS,
+    PairIndex,
+    SubsplitIndex,
+    confirm_sets,
+    find_all,
+    locate_trees,
+    make_index,
+)
+from phloem.storage.arrays import distinct_names, read_arrays, write_arrays
+from phloem.trees.sample import TreeSample, credible_topologies, group_rows
+from phloem.trees.topology import TopologyBatch, taxon_keys
+
+FEWEST_TAXA = 4
+CHUNK_PAIRS = 200_000  # trees are taken a few at a time: what they may add must fit before they are looked at
+Arrays = dict[str, np.ndarray[Any, Any]]
+PARTS = ("taxa", "topology_count", "clades", "splits", "subsplits", "pairs")
 
 
 class Located(NamedTuple):
@@ -159,3 +173,193 @@ def _child_tables(table_index: PairIndex, halves: IntArray, taxon_count: int) ->
 
 def _as_words(pairs: IntArray) -> WordArray:
     return pairs.astype(np.int64).view(np.uint64)  # -1, a root split's missing sister, becomes the largest word
+
+
+def collect_support(
+    samples: Sequence[TreeSample], *, credible: float = 1.0, minimum_count: float = 0.0
+) -> SubsplitSupport:
+    """The support of all rootings of the trees of one or several samples (replicates, runs).
+
+    Each sample is cut to its most frequent topologies within the share `credible` (see `credible_topologies`), what
+    is left is joined, and topologies whose weights then sum to less than `minimum_count` are left out.
+    """
+    if not samples:
+        raise BadArgument("support: no tree samples given.")
+    taxa = samples[0].taxa
+    kept = [credible_topologies(sample.with_taxa(taxa), credible) for sample in samples]
+    joined = TreeSample(
+        taxa,
+        TopologyBatch.concatenate([sample.topologies for sample in kept]),
+        np.concatenate([sample.weights for sample in kept]),
+        None,
+    ).distinct()
+    frequent = joined[joined.weights >= minimum_count]
+    if len(frequent) == 0:
+        raise BadArgument(
+            f"support: no topology has a count of {minimum_count:g}; the largest is {joined.weights.max():g}. "
+            "Give a smaller minimum count."
+        )
+    return support_of(taxa, frequent.topologies)
+
+
+def support_of(taxa: tuple[str, ...], topologies: TopologyBatch, keys: WordArray | None = None) -> SubsplitSupport:
+    """The support of all rootings of distinct topologies; `keys` are the taxa's hash keys, fixed ones by default."""
+    if len(taxa) < FEWEST_TAXA:
+        raise BadArgument(f"support: {len(taxa)} taxa have one topology only. Give trees on at least {FEWEST_TAXA}.")
+    collection = _Collection(taxon_keys(len(taxa)) if keys is None else keys)
+    chunk = max(1, CHUNK_PAIRS // (9 * len(taxa)))
+    for start in range(0, len(topologies), chunk):
+        collection.add(topologies[start : start + chunk])
+    return assemble(taxa, len(topologies), *collection.parts())
+
+
+class _Collection:
+    """What has been seen so far, in arrays that grow."""
+
+    def __init__(self, keys: WordArray) -> None:
+        nothing = make_index(np.empty((0, 2), np.uint64))
+        self.keys = keys
+        self.counts = np.array([len(keys), 0, 0, 0], np.int64)  # the single taxa are the first clades
+        self.index = SubsplitIndex(
+            make_index(keys), nothing, nothing, np.empty((0, 2), np.int32), np.empty(0, np.int32)
+        )
+        self.sets = np.empty((0, (len(keys) + 63) // 64), np.uint64)
+
+    def add(self, topologies: TopologyBatch) -> None:
+        """Number what is new in some trees, and compare the taxon sets of what is not."""
+        self._make_room(len(topologies))
+        known_splits = int(self.counts[SPLITS])
+        located = locate(topologies, self.keys, self.index, self.counts, adding=True)
+        below = clade_bits(topologies.parent, len(self.keys))
+        if not confirm_sets(below, located.splits, self.index.sides, self.sets, known_splits):
+            raise BadArgument("support: two different clades have the same hash. Leave out some of the trees.")
+
+    def parts(self) -> tuple[WordArray, IntArray, IntArray, IntArray]:
+        """Clades, splits, subsplits and (sister, subsplit) pairs, in order of first appearance."""
+        clades, splits, subsplits, pairs = self.counts
+        return (
+            self.sets[:clades].copy(),
+            self.index.sides[:splits].copy(),
+            self.index.subsplits.pairs[:subsplits].astype(np.int32),
+            self.index.pairs.pairs[:pairs].astype(np.int32),
+        )
+
+    def _make_room(self, trees: int) -> None:
+        """Make every array large enough for all that trees can bring."""
+        clades, _, subsplits, pairs = self.counts.tolist()
+        inner = len(self.keys) - 2
+        clade_room = clades + 2 * trees * inner + len(self.keys)
+        index = self.index
+        if len(index.split_of_clade) < clade_room:
+            index = index._replace(
+                sides=_extended(index.sides, 2 * clade_room),
+                split_of_clade=_extended(index.split_of_clade, 2 * clade_room),
+            )
+            self.sets = _extended(self.sets, 2 * clade_room)
+        self.index = index._replace(
+            clades=_grown(index.clades, clades, clade_room),
+            subsplits=_grown(index.subsplits, subsplits, subsplits + 3 * trees * inner),
+            pairs=_grown(index.pairs, pairs, pairs + 9 * trees * inner),
+        )
+
+
+def _grown(index: PairIndex, count: int, needed: int) -> PairIndex:
+    """The same index with room for more, doubled so that growing is rare."""
+    if needed <= len(index.pairs):
+        return index
+    return make_index(index.pairs[:count], 2 * needed)
+
+
+def _extended(array: Array, length: int) -> Array:
+    """A longer array, filled up with -1 (all ones in unsigned words)."""
+    longer = np.full((length, *array.shape[1:]), -1).astype(array.dtype)
+    longer[: len(array)] = array
+    return cast(Array, longer)
+
+
+def write_support(support: SubsplitSupport, path: str | Path) -> None:
+    """Write a support; the same support gives the same bytes."""
+    write_arrays(Path(path), support_arrays(support))
+
+
+def read_support(path: str | Path) -> SubsplitSupport:
+    """A support from its file, or from a network's."""
+    return support_from(Path(path), read_arrays(Path(path), PARTS, "phloem support --out"))
+
+
+def support_arrays(support: SubsplitSupport) -> Arrays:
+    """What a support's file holds."""
+    after_root = slice(len(support.splits), None)
+    return {
+        "taxa": np.array(support.taxa),
+        "topology_count": np.array(support.topology_count, np.int64),
+        "clades": support.clades,
+        "splits": support.splits,
+        "subsplits": support.subsplits,
+        "pairs": np.stack([support.sisters[after_root], support.divisions[after_root]], axis=1),
+    }
+
+
+def support_from(path: Path, arrays: Arrays) -> SubsplitSupport:
+    """The support that a file's arrays describe."""
+    taxa = distinct_names(arrays["taxa"])
+    if taxa is None or len(taxa) < FEWEST_TAXA:
+        raise damaged(path, f"`taxa` is no list of at least {FEWEST_TAXA} distinct names")
+    topology_count, *parts = (arrays[name] for name in PARTS[1:])
+    problem = _first_problem(len(taxa), topology_count, *parts)
+    if problem:
+        raise damaged(path, problem)
+    try:
+        support = assemble(taxa, int(topology_count), *parts)
+    except BadArgument as reason:
+        raise damaged(path, str(reason)) from None
+    if topology_count == 1 and (len(support.splits) != 2 * len(taxa) - 3 or (np.diff(support.starts)[1:] > 1).any()):
+        raise damaged(path, "it has more trees than one")
+    return support
+
+
+def _first_problem(
+    taxon_count: int, topology_count: Any, clades: Any, splits: Any, subsplits: Any, pairs: Any
+) -> str | None:
+    """What is wrong with the parts of a support, or None: kernels would not notice."""
+    if topology_count.shape != () or topology_count.dtype != np.int64 or topology_count < 1:
+        return "`topology_count` is no positive number"
+    words = (taxon_count + 63) // 64
+    if clades.dtype != np.uint64 or clades.ndim != 2 or clades.shape[1] != words or len(clades) < taxon_count:
+        return "`clades` are no sets of these taxa"
+    number = np.arange(taxon_count)
+    single = np.zeros((taxon_count, words), np.uint64)
+    single[number, number // 64] = np.uint64(1) << (number % 64).astype(np.uint64)
+    whole = np.bitwise_or.reduce(single, axis=0)
+    if (clades[:taxon_count] != single).any() or (clades & ~whole).any():
+        return "`clades` do not begin with the single taxa"
+    for name, part, first_bound, second_bound in (
+        ("splits", splits, len(clades), len(clades)),
+        ("subsplits", subsplits, len(clades), len(clades)),
+        ("pairs", pairs, len(clades), len(subsplits)),
+    ):
+        if part.dtype != np.int32 or part.ndim != 2 or part.shape[1] != 2 or len(part) == 0:
+            return f"`{name}` are no pairs of numbers"
+        if part.min() < 0 or (part.max(axis=0) >= (first_bound, second_bound)).any():
+            return f"`{name}` name what does not exist"
+    for name, part in (("clades", clades), ("splits", splits), ("subsplits", subsplits), ("pairs", pairs)):
+        if len(group_rows(part)[0]) < len(part):
+            return f"`{name}` are not distinct"
+    one, two = clades[splits[:, 0]], clades[splits[:, 1]]
+    holds_first_taxon = (one[:, 0] & np.uint64(1)).astype(bool)
+    if (one ^ two != whole).any() or (splits[holds_first_taxon, 0] != 0).any():
+        return "the sides of a split are no complements, or in the wrong order"
+    if (clades[subsplits[:, 0]] & clades[subsplits[:, 1]]).any() or (subsplits[:, 0] >= subsplits[:, 1]).any():
+        return "the halves of a subsplit overlap, or are in the wrong order"
+    divided = np.bitwise_or.reduce(clades[subsplits], axis=1)
+    _, groups = group_rows(np.concatenate([clades, divided]))
+    if groups.max() >= len(clades):
+        return "a subsplit divides no clade"
+    if (clades[pairs[:, 0]] & divided[pairs[:, 1]]).any():
+        return "a clade overlaps its sister"
+    return None
+
+
+def damaged(path: Path, what: str) -> FileProblem:
+    """A file whose parts are there but make no sense."""
+    return FileProblem(f"{path}: is damaged or no file of phloem's: {what}. Make it again.")

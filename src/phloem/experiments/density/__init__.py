@@ -1,0 +1,1 @@
+"""The density experiment: all variants against a known target over all topologies of a few taxa."""

@@ -1,0 +1,242 @@
+"""The paper's first experiment: densities of all kinds fitted to a known target over all topologies of a few taxa."""
+
+import json
+import re
+import string
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from phloem import plot
+from phloem.config.checks import check_choice
+from phloem.config.density import density_preset, read_density_config
+from phloem.energy.density import enumerate_density
+from phloem.energy.nce import best_loss
+from phloem.energy.noise import MOST_TAXA_TO_LIST
+from phloem.energy.training import DensityReport
+from phloem.errors import BadArgument, FileProblem
+from phloem.experiments.density.figure import experiment_figure
+from phloem.experiments.density.page import density_page
+from phloem.experiments.density.results import DensityExperiment, Repeat, density_rows
+from phloem.random_streams import RandomStream
+from phloem.runs.checkpoints import CheckpointInterval
+from phloem.runs.directory import CONFIG
+from phloem.runs.history import read_history
+from phloem.storage.files import cannot_write, read_bytes, write_text
+from phloem.tasks.density import HISTORY, DensityDirectory, DensityRequest, Shown, fit_density_run, load_density
+from phloem.tasks.support import read_samples
+from phloem.trees.generation import all_topologies
+from phloem.trees.sample import TreeSample, pool
+from phloem.trees.topology import TopologyIndex
+from phloem.trees.writing import format_newick
+
+TARGET = "target.tsv"
+VARIANTS = ("mlp", "gcn", "gin", "sage", "ggnn", "edge")
+PAPER_TAXA, PAPER_CONCENTRATION = 8, 0.008
+MOST_CONCENTRATION = 1_000_000  # where all topologies are alike
+DRAW = ("taxa", "concentration", "seed")  # what a target is drawn by
+
+
+class ExperimentRequest(NamedTuple):
+    """What is to be fitted to what, how often, and where the files go."""
+
+    directory: Path
+    convolutions: Sequence[str] = VARIANTS
+    repeats: int = 1  # of each, with seeds 1, 2, …
+    steps: int | None = None  # the paper's if not given
+    target: Path | None = None  # a file of trees with probabilities; the directory's own or a draw if not given
+    taxa: int | None = None  # of the draw, as the next two; the paper's if not given
+    concentration: float | None = None
+    seed: int | None = None
+    resume: bool = False
+    command: str = ""
+
+
+class _Fit(NamedTuple):
+    """One training of the experiment."""
+
+    convolution: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.convolution}-{self.seed}"
+
+
+def run_experiment(
+    request: ExperimentRequest,
+    show: Shown,
+    *,
+    interval: CheckpointInterval,
+    notice: Callable[[str], None],
+) -> DensityExperiment:
+    """Fit what is not fitted yet, and write the figure, the page and the results."""
+    fits = [_Fit(name, seed) for seed in range(1, request.repeats + 1) for name in request.convolutions]
+    settings = _check(request, fits)
+    target = _prepare(request)
+    for number, fit in enumerate(fits):
+
+        def show_part(share: float, note: str = "", *, number: int = number, fit: _Fit = fit) -> None:
+            last = note.rpartition("   ")[2]  # of what a fit says, as more leaves a terminal no space for a bar
+            show((number + share) / len(fits), f"{fit.name} ({number + 1} of {len(fits)})   {last}".rstrip())
+
+        path = request.directory / fit.name
+        asked = {**settings, "convolution": fit.convolution, "seed": fit.seed}
+        held = DensityDirectory(path).holds_run()
+        fit_density_run(
+            DensityRequest(target, path, None if held else "paper", asked, resume=held, command=request.command),
+            show_part,
+            interval=interval,
+            notice=notice,
+        )
+    experiment = collect(request, target)
+    write_experiment(experiment, request.directory)
+    return experiment
+
+
+def _check(request: ExperimentRequest, fits: Sequence[_Fit]) -> dict[str, Any]:
+    """The settings of every fit; what is wrong with the request is known before anything is written."""
+    drawn = [f"--{name}" for name in DRAW if getattr(request, name) is not None]
+    if request.target is not None and drawn:
+        raise BadArgument(f"--target and {drawn[0]}: a target is read or drawn. Give one of them.")
+    if request.repeats < 1:
+        raise BadArgument(f"--repeats {request.repeats}: give at least 1.")
+    if request.taxa is not None and not 4 <= request.taxa <= MOST_TAXA_TO_LIST:
+        raise BadArgument(
+            f"--taxa {request.taxa}: the experiment goes through all topologies. Give 4 to {MOST_TAXA_TO_LIST}."
+        )
+    if request.concentration is not None and not 0 < request.concentration <= MOST_CONCENTRATION:
+        raise BadArgument(
+            f"--concentration {request.concentration:g}: give a number above 0, {MOST_CONCENTRATION:,} at most."
+        )
+    for name in request.convolutions:
+        check_choice("--convolutions", name, VARIANTS)
+    if len(set(request.convolutions)) < max(1, len(request.convolutions)):
+        raise BadArgument("--convolutions: give each once, and at least one.")
+    density_preset("paper", steps=request.steps)
+    for path in (request.directory / fit.name / CONFIG for fit in fits):
+        if request.steps is not None and path.is_file():
+            steps = read_density_config(read_bytes(path).decode(errors="replace"), str(path)).steps
+            if steps != request.steps:
+                raise FileProblem(
+                    f"{path.parent}: is a fit of {steps:,} steps, not of {request.steps:,}. Leave --steps out to go on "
+                    "with it, or name another --out."
+                )
+    return {"noise": "uniform"} | ({} if request.steps is None else {"steps": request.steps})
+
+
+def _prepare(request: ExperimentRequest) -> TreeSample:
+    """The target. It is in the directory as well, so that the experiment can go on, with this target and no other."""
+    directory, path = request.directory, request.directory / TARGET
+    try:
+        entries = sorted(entry.name for entry in directory.iterdir())
+    except FileNotFoundError:
+        entries = []
+    except OSError as problem:
+        raise cannot_write(directory, problem) from None
+    if entries and TARGET not in entries:
+        raise FileProblem(f"{directory}: is not empty (it holds {entries[0]}) and no experiment. Name another --out.")
+    if entries and not request.resume:
+        raise FileProblem(f"{directory}: holds an experiment. Go on with it (--resume), or name another --out.")
+    if entries and request.target is None and all(getattr(request, name) is None for name in DRAW):
+        return pool(read_samples([path]))
+    wanted = _draw_target(request) if request.target is None else pool(read_samples([request.target]))
+    if len(wanted.taxa) > MOST_TAXA_TO_LIST:
+        raise BadArgument(f"{request.target}: {len(wanted.taxa)} taxa. Give at most {MOST_TAXA_TO_LIST}.")
+    if np.count_nonzero(wanted.distinct().weights) == 1:
+        what = "Draw with a higher --concentration." if request.target is None else "Give more trees."
+        raise BadArgument(f"{request.target or 'target'}: one topology has all the probability. {what}")
+    text = format_target(wanted)
+    if entries and read_bytes(path).decode(errors="replace") != text:
+        raise FileProblem(
+            f"{directory}: is an experiment with another target. Go on with its own (leave out --target, --taxa, "
+            "--concentration and --seed), or name another --out."
+        )
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise cannot_write(directory, problem) from None
+    write_text(path, text)
+    return pool(read_samples([path]))
+
+
+def _draw_target(request: ExperimentRequest) -> TreeSample:
+    """Probabilities of all topologies from a symmetric Dirichlet distribution."""
+    taxa = PAPER_TAXA if request.taxa is None else request.taxa
+    concentration = PAPER_CONCENTRATION if request.concentration is None else request.concentration
+    topologies = all_topologies(taxa)
+    generator = RandomStream(1 if request.seed is None else request.seed, "density/target").generator()
+    # Gamma draws of so small a shape underflow to zero, for nearly all of their mass is there.
+    weights = generator.dirichlet(np.full(len(topologies), concentration))
+    return TreeSample(tuple(string.ascii_uppercase[:taxa]), topologies, weights, None)
+
+
+def format_target(target: TreeSample) -> str:
+    """Lines of a probability and a tree, the most probable first; topologies without any are left out."""
+    order = np.argsort(-target.weights, kind="stable")
+    order = order[target.weights[order] > 0]
+    trees = format_newick(target.topologies[order], target.taxa)
+    return "".join(f"{weight!r}\t{tree}\n" for weight, tree in zip(target.weights[order].tolist(), trees, strict=True))
+
+
+def collect(request: ExperimentRequest, target: TreeSample) -> DensityExperiment:
+    """What all fits in the directory have found, those of earlier requests too."""
+    topologies = all_topologies(len(target.taxa))
+    probabilities = np.zeros(len(topologies))
+    np.add.at(probabilities, TopologyIndex(topologies).find(target.topologies), target.weights)
+    probabilities /= probabilities.sum()
+    names = re.compile(rf"({'|'.join(VARIANTS)})-\d+")
+    folders = [path for path in request.directory.iterdir() if names.fullmatch(path.name)]
+    repeats = [_repeat(path) for path in folders if DensityDirectory(path).has_results()]
+    return DensityExperiment(
+        taxa=len(target.taxa),
+        target=probabilities,
+        best_loss=best_loss(probabilities, np.full(len(topologies), 1 / len(topologies))),
+        planned_steps=density_preset("paper").steps if request.steps is None else request.steps,
+        repeats=tuple(sorted(repeats, key=lambda one: (VARIANTS.index(one.convolution), one.seed))),
+    )
+
+
+def _repeat(path: Path) -> Repeat:
+    density = load_density(path)
+    reports = read_history(path / HISTORY, DensityReport)
+    return Repeat(
+        convolution=density.config.convolution,
+        seed=density.config.seed,
+        seconds=reports[-1].seconds,
+        steps=tuple(report.step for report in reports),
+        losses=tuple(report.expected_loss for report in reports),
+        divergences=tuple(report.divergence for report in reports),
+        log_probabilities=enumerate_density(density.unnormalized, density.noise) - density.normalizer.log_value,
+    )
+
+
+def write_experiment(experiment: DensityExperiment, directory: Path) -> None:
+    """`density.pdf`, `density.html` and `results.json`."""
+    plot.save(experiment_figure(experiment), directory / "density.pdf")
+    write_text(directory / "density.html", density_page(experiment))
+    write_text(directory / "results.json", json.dumps(results(experiment), indent=2) + "\n")
+
+
+def results(experiment: DensityExperiment) -> dict[str, Any]:
+    """The table and the curves as plain numbers."""
+    return {
+        "taxa": experiment.taxa,
+        "topologies": len(experiment.target),
+        "target_topologies": int((experiment.target > 0).sum()),
+        "best_loss": experiment.best_loss,
+        "table": [row._asdict() for row in density_rows(experiment)],
+        "repeats": [
+            {
+                "convolution": one.convolution,
+                "seed": one.seed,
+                "seconds": one.seconds,
+                "steps": list(one.steps),
+                "losses": list(one.losses),
+                "divergences": list(one.divergences),
+            }
+            for one in experiment.repeats
+        ],
+    }

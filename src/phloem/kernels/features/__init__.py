@@ -1,0 +1,1 @@
+"""Node features: Dirichlet energy minimisers, and the layers of graph networks."""

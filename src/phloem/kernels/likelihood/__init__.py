@@ -1,0 +1,1 @@
+"""Likelihoods of trees with all gradients."""

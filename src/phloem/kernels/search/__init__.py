@@ -1,0 +1,1 @@
+"""Tree search: partial likelihoods, moves, parsimony, distances."""

@@ -1,0 +1,221 @@
+"""Rearrangements of one tree and their likelihoods: nearest-neighbour interchanges, and subtrees moved elsewhere."""
+
+import numpy as np
+
+from phloem.arrays import FloatArray, IntArray
+from phloem.kernels.jit import at, vector_kernel
+from phloem.kernels.likelihood.jukes_cantor import BLOCK, STATES
+from phloem.kernels.search.partials import (
+    MATRIX,
+    PatternTables,
+    RateTables,
+    TreeTables,
+    best_length,
+    fill_all_above,
+    fill_all_below,
+    fill_below,
+    fill_matrices,
+    fill_terms,
+    join,
+    list_from_top,
+    log_likelihood,
+    sibling_of,
+)
+
+LOWER, UPPER, SIDE = 0, 1, 2  # rows of the room: the partials below and above branch v, and beside a branch at one end
+
+
+@vector_kernel
+def score_interchanges(
+    tree: TreeTables,
+    rates: RateTables,
+    patterns: PatternTables,
+    terms: FloatArray,
+    least: float,
+    tolerance: float,
+    moves: IntArray,
+    values: FloatArray,
+    lengths: FloatArray,
+    sites: FloatArray,
+) -> None:
+    """For each move, 2 · branch + which child: its log-likelihood, five lengths and the patterns' log-likelihoods.
+
+    The lengths are those of v, sibling, kept, moved and u, in this order. Where the log-likelihood with only v fitted
+    is below `least`, the other branches stay as they are.
+    """
+    blocks, categories = tree.below.shape[1], tree.below.shape[2]
+    size, width, matrix = blocks * categories * STATES, blocks * BLOCK, categories * 16
+    room = np.empty((3, blocks, categories, 4, BLOCK))
+    counts = np.empty((3, blocks, BLOCK), np.int32)
+    matrices = np.empty((5, categories, 16))
+    around = np.empty(5, np.int64)
+    for place in range(len(moves)):
+        node = moves[place] // 2
+        sibling, above = sibling_of(tree, node), tree.parent[node]
+        moved, kept = tree.children[node, moves[place] % 2], tree.children[node, 1 - moves[place] % 2]
+        around[0], around[1], around[2], around[3], around[4] = node, sibling, kept, moved, above
+        own = lengths[place]
+        for branch in range(5):
+            own[branch] = tree.lengths[around[branch]]
+            matrices[branch] = tree.matrices[around[branch]]
+        # Ends of the four outer branches, away from v: partials, counts of rescalings, and which node joins them.
+        ends = (
+            at(tree.below, sibling * size),
+            at(tree.below, kept * size),
+            at(tree.below, moved * size),
+            at(tree.above, above * size),
+        )
+        end_counts = (
+            at(tree.below_steps, sibling * width),
+            at(tree.below_steps, kept * width),
+            at(tree.below_steps, moved * width),
+            at(tree.above_steps, above * width),
+        )
+        for row in range(2):
+            _join_pair(rates, blocks, categories, room, counts, row, ends, end_counts, matrices)
+        values[place] = _fit_middle(
+            rates, patterns, terms, categories, room, counts, matrices, own, tolerance, sites[place]
+        )
+        if values[place] < least:
+            continue
+        for row in range(2):  # the two branches at v, then the two at u
+            for column in range(2):
+                outer, beside = 2 * row + column, 2 * row + 1 - column
+                join(
+                    rates.equal,
+                    blocks,
+                    categories,
+                    at(room, SIDE * size),
+                    at(counts, SIDE * width),
+                    ends[beside],
+                    end_counts[beside],
+                    at(matrices, (1 + beside) * matrix),
+                    at(room, (1 - row) * size),
+                    at(counts, (1 - row) * width),
+                    at(matrices, 0),
+                )
+                fill_terms(
+                    terms,
+                    rates,
+                    patterns,
+                    categories,
+                    ends[outer],
+                    end_counts[outer],
+                    at(room, SIDE * size),
+                    at(counts, SIDE * width),
+                )
+                own[1 + outer] = best_length(terms, rates.terms, patterns.weights, own[1 + outer], tolerance)
+                fill_matrices(matrices[1 + outer], rates, own[1 + outer])
+            _join_pair(rates, blocks, categories, room, counts, row, ends, end_counts, matrices)
+        values[place] = _fit_middle(
+            rates, patterns, terms, categories, room, counts, matrices, own, tolerance, sites[place]
+        )
+
+
+@vector_kernel
+def _join_pair(rates, blocks, categories, room, counts, row, ends, end_counts, matrices):
+    """The partials at v (row LOWER) or at u (row UPPER) from the two outer branches there."""
+    first, second = 2 * row, 2 * row + 1
+    join(
+        rates.equal,
+        blocks,
+        categories,
+        at(room, row * blocks * categories * STATES),
+        at(counts, row * blocks * BLOCK),
+        ends[first],
+        end_counts[first],
+        at(matrices, (1 + first) * categories * 16),
+        ends[second],
+        end_counts[second],
+        at(matrices, (1 + second) * categories * 16),
+    )
+
+
+@vector_kernel
+def _fit_middle(rates, patterns, terms, categories, room, counts, matrices, lengths, tolerance, sites):
+    """Fit branch v between its two partials; the log-likelihood of the tree."""
+    size, width = room[0].size, counts[0].size
+    x, x_steps, y, y_steps = at(room, 0), at(counts, 0), at(room, size), at(counts, width)
+    fill_terms(terms, rates, patterns, categories, x, x_steps, y, y_steps)
+    lengths[0] = best_length(terms, rates.terms, patterns.weights, lengths[0], tolerance)
+    fill_matrices(matrices[0], rates, lengths[0])
+    return log_likelihood(terms, rates.terms, patterns.weights, lengths[0], x_steps, y_steps, sites)
+
+
+@vector_kernel
+def cut(tree: TreeTables, node: int) -> int:
+    """Take a subtree and its joint out; the joint's other child, which is returned, takes their place."""
+    joint, sibling = tree.parent[node], sibling_of(tree, node)
+    top = tree.parent[joint]
+    tree.parent[sibling] = top
+    tree.children[top, 0 if tree.children[top, 0] == joint else 1] = sibling
+    tree.lengths[sibling] += tree.lengths[joint]
+    return sibling
+
+
+@vector_kernel
+def graft(tree: TreeTables, node: int, place: int) -> None:
+    """Put a subtree that was cut off, with its joint, into the middle of the branch above `place`."""
+    joint, top = tree.parent[node], tree.parent[place]
+    tree.parent[joint], tree.parent[place] = top, joint
+    tree.children[top, 0 if tree.children[top, 0] == place else 1] = joint
+    tree.children[joint, 0], tree.children[joint, 1] = place, node
+    tree.lengths[place] *= 0.5
+    tree.lengths[joint] = tree.lengths[place]
+
+
+@vector_kernel
+def score_regrafts(
+    tree: TreeTables,
+    rates: RateTables,
+    patterns: PatternTables,
+    terms: FloatArray,
+    node: int,
+    tolerance: float,
+    sites: FloatArray,
+) -> tuple[IntArray, FloatArray]:
+    """The branches on which the subtree of a node, neither taxon 0 nor its neighbour, could hang, and what they score.
+
+    The tree comes back as it was, but for its partials.
+    """
+    blocks, categories = tree.below.shape[1], tree.below.shape[2]
+    size, width = blocks * categories * STATES, blocks * BLOCK
+    parent, children, lengths = tree.parent.copy(), tree.children.copy(), tree.lengths.copy()
+    fill_all_below(tree, rates)
+    sibling = cut(tree, node)
+    fill_matrices(tree.matrices[sibling], rates, tree.lengths[sibling])
+    changed = tree.parent[sibling]
+    while changed > 0:
+        fill_below(tree, rates.equal, changed)
+        changed = tree.parent[changed]
+    fill_all_above(tree, rates)
+    middle = np.empty((blocks, categories, 4, BLOCK))
+    steps = np.empty((blocks, BLOCK), np.int32)
+    half = np.empty((categories, MATRIX))
+    count = list_from_top(tree)
+    places = tree.order[:count].copy()
+    values = np.empty(count)
+    for number in range(count):
+        place = places[number]
+        fill_matrices(half, rates, 0.5 * tree.lengths[place])
+        join(
+            rates.equal,
+            blocks,
+            categories,
+            at(middle, 0),
+            at(steps, 0),
+            at(tree.below, place * size),
+            at(tree.below_steps, place * width),
+            at(half, 0),
+            at(tree.above, place * size),
+            at(tree.above_steps, place * width),
+            at(half, 0),
+        )
+        x, x_steps = at(tree.below, node * size), at(tree.below_steps, node * width)
+        fill_terms(terms, rates, patterns, categories, x, x_steps, at(middle, 0), at(steps, 0))
+        length = best_length(terms, rates.terms, patterns.weights, tree.lengths[node], tolerance)
+        values[number] = log_likelihood(terms, rates.terms, patterns.weights, length, x_steps, at(steps, 0), sites)
+    tree.parent[:] = parent
+    tree.children[:] = children
+    tree.lengths[:] = lengths
+    return places[places != sibling], values[places != sibling]

@@ -1,0 +1,1 @@
+"""Subsplit networks and branch-length distributions."""

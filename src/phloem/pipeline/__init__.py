@@ -1,1 +1,0 @@
-"""One module a task: reads, computes, writes."""

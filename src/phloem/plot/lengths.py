@@ -1,0 +1,145 @@
+"""Branch lengths as figures: intervals branch by branch, and the distribution of the tree length."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from phloem.arrays import BoolArray, FloatArray
+from phloem.errors import BadArgument
+from phloem.plot.style import (
+    BLUE,
+    INK,
+    MUTED,
+    ONE_COLUMN,
+    SMALL_SIZE,
+    TWO_COLUMNS,
+    VERMILION,
+    axes_for,
+    figure_of,
+    styled,
+)
+from phloem.plot.trees import write
+from phloem.trees.branch_lengths import SplitLengths, shortest_interval
+from phloem.trees.branch_lengths import tree_lengths as sums_of_lengths
+from phloem.trees.consensus import SummaryTree
+from phloem.trees.sample import GroupedTrees
+
+ROW = 0.125  # inches a branch
+FRAME = 0.55  # inches for the axis and its label
+FEWEST_BINS, MOST_BINS = 10, 60
+
+
+def clade_name(taxa: Sequence[str], members: BoolArray, limit: int = 2) -> str:
+    """The taxa on the smaller side of a split: the first few, and how many more there are."""
+    side = members if 2 * int(members.sum()) <= len(taxa) else ~members
+    names = [taxa[taxon] for taxon in np.flatnonzero(side).tolist()]
+    shown = ", ".join(names[:limit])
+    return shown if len(names) <= limit else f"{shown} + {len(names) - limit}"
+
+
+class _Branches(NamedTuple):
+    """What is drawn of each branch, (branches,) but for the members."""
+
+    members: BoolArray  # (branches, n)
+    frequency: FloatArray
+    mean: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+
+
+def branch_lengths(
+    lengths: SummaryTree | SplitLengths,
+    *,
+    frequency: float = 0.5,
+    most: int = 60,
+    width: float = TWO_COLUMNS,
+    ax: Axes | None = None,
+) -> Figure:
+    """The branches of a tree, or all that are frequent in a sample, the longest at the top: mean and 95 % interval.
+
+    frequency: the least that a branch must have to be drawn. most: how many are drawn at most, the longest ones.
+    """
+    if most < 1:
+        raise BadArgument(f"branch length plot: {most} branches. Draw at least 1.")
+    if not 0 <= frequency <= 1:
+        raise BadArgument(f"branch length plot: frequency {frequency:g}. Give a number from 0 to 1.")
+    branches = _of_tree(lengths) if isinstance(lengths, SummaryTree) else _of_splits(lengths)
+    known = np.flatnonzero(np.isfinite(branches.mean) & (branches.frequency >= frequency))
+    if not len(known):
+        raise BadArgument("branch length plot: no branch with a length is as frequent. Lower the frequency.")
+    chosen = known[np.argsort(-branches.mean[known], kind="stable")][:most]
+    is_pendant = branches.members[chosen].sum(axis=1) == 1
+    rows = np.arange(len(chosen))
+    with styled():
+        ax = axes_for(ax, width, len(chosen) * ROW + FRAME)
+        for kind, color, words in ((is_pendant, BLUE, "leading to a taxon"), (~is_pendant, VERMILION, "interior")):
+            if not kind.any():
+                continue
+            branch = chosen[kind]
+            ax.hlines(rows[kind], branches.lower[branch], branches.upper[branch], colors=color, linewidths=1.2)
+            ax.plot(branches.mean[branch], rows[kind], "o", color=color, markersize=3, markeredgewidth=0, label=words)
+        ax.set_yticks(rows, [_label(lengths.taxa, branches, branch) for branch in chosen.tolist()])
+        ax.tick_params(axis="y", length=0)
+        ax.spines["left"].set_visible(False)
+        ax.set_ylim(len(rows) - 0.5, -0.5)
+        ax.set_xlim(left=0)
+        ax.set_xlabel("Branch length, mean and 95 % interval")
+        ax.legend(loc="lower right")
+        if len(known) > len(chosen):
+            ax.set_title(f"The {len(chosen)} longest of {len(known)} branches", color=MUTED, size=SMALL_SIZE)
+    return figure_of(ax)
+
+
+def _label(taxa: tuple[str, ...], branches: _Branches, branch: int) -> str:
+    """The clade, and how frequent it is where that is in doubt."""
+    name = clade_name(taxa, branches.members[branch])
+    frequency = branches.frequency[branch]
+    return name if frequency >= 0.995 else f"{name} ({100 * frequency:.0f} %)"
+
+
+def _of_splits(lengths: SplitLengths) -> _Branches:
+    return _Branches(lengths.members, lengths.frequency, lengths.mean, lengths.lower, lengths.upper)
+
+
+def _of_tree(summary: SummaryTree) -> _Branches:
+    """All branches of a tree; the two that meet at a root of degree two are drawn as they are."""
+    parent, leaf_count = summary.tree.parent, summary.tree.leaf_count
+    members = np.zeros((len(parent), leaf_count), np.bool_)
+    members[:leaf_count] = np.eye(leaf_count, dtype=np.bool_)
+    for node in range(len(parent) - 1):
+        members[parent[node]] |= members[node]
+    parts = (summary.support, summary.length, summary.lower, summary.upper)
+    return _Branches(members[:-1], *(part[:-1] for part in parts))
+
+
+def tree_lengths(trees: GroupedTrees, *, width: float = ONE_COLUMN, ax: Axes | None = None) -> Figure:
+    """A weighted histogram of the sums of branch lengths, with the mean and the shortest 95 % interval.
+
+    It has as many bins as the trees can fill: the square root of their effective number.
+    """
+    sums = sums_of_lengths(trees)
+    mean = float(sums @ trees.weights)
+    lower, upper = shortest_interval(sums, trees.weights)
+    effective = 1 / float(np.square(trees.weights).sum())
+    bins = int(np.clip(np.sqrt(effective), FEWEST_BINS, MOST_BINS))
+    has_weight = trees.weights > 0
+    heights, edges = np.histogram(sums[has_weight], bins, weights=trees.weights[has_weight], density=True)
+    with styled():
+        ax = axes_for(ax, width)
+        ax.stairs(heights, edges, fill=True, color=BLUE, alpha=0.3, linewidth=0)
+        ax.stairs(heights, edges, color=BLUE, linewidth=0.8)
+        top = float(heights.max())
+        ax.vlines(mean, 0, 1.04 * top, colors=INK, linewidths=0.9)
+        ax.hlines(-0.03 * top, lower, upper, colors=INK, linewidths=2)
+        write(ax, [f"mean {mean:.3g}"], [mean], [1.06 * top], (0, 0), ha="center", va="bottom", size=SMALL_SIZE)
+        interval = f"95 % within {lower:.3g} to {upper:.3g}"
+        ax.text(0.99, 0.97, interval, transform=ax.transAxes, ha="right", va="top", size=SMALL_SIZE)
+        ax.set_ylim(-0.06 * top, 1.2 * top)
+        ax.set_xlabel("Tree length, substitutions per site")
+        ax.set_ylabel("Posterior density")
+        ax.set_yticks([])
+        ax.spines["left"].set_visible(False)
+    return figure_of(ax)

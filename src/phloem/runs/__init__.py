@@ -1,0 +1,1 @@
+"""One engine for everything that trains: directory, checkpoints, history, several processes, resume."""

@@ -1,0 +1,113 @@
+"""How good is a run? Bounds, the marginal likelihood, diagnostics, and distances to a reference sample."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from phloem.arrays import FloatArray
+from phloem.errors import BadArgument
+from phloem.inference.agreement import ReferenceComparison, compare_with_reference
+from phloem.inference.evaluation import Estimated, multi_sample_bound
+from phloem.report.text import (
+    describe_counts,
+    describe_estimate,
+    describe_estimates,
+    describe_reference,
+    describe_trust,
+)
+from phloem.tasks.opening import Drawing, open_posterior, taxa_of
+from phloem.tasks.posterior import Posterior
+from phloem.tasks.support import read_samples
+from phloem.trees.sample import TreeSample, pool
+
+USUAL_BOUND = 100
+
+
+class RunEvaluation(NamedTuple):
+    """What was found out about a run, or several runs as one."""
+
+    posterior: Posterior
+    bounds: dict[int, Estimated]  # by the number of draws, of the best run
+    reference: ReferenceComparison | None
+
+    def as_json(self) -> dict[str, Any]:
+        """The summary of these draws, with the bounds and the comparison."""
+        bounds = [{"particles": count, **bound._asdict()} for count, bound in self.bounds.items()]
+        found: dict[str, Any] = {**self.posterior.summary, "bounds": bounds}
+        if self.reference is not None:
+            comparison = self.reference._asdict()
+            comparison["weighted_splits"] = self.reference.weighted_splits._asdict()
+            comparison["credible_sets"] = dict(
+                zip(("reference", "weighted"), self.reference.credible_sets, strict=True)
+            )
+            found["reference"] = comparison
+        return found
+
+    def describe(self, width: int) -> list[str]:
+        """Lines for people."""
+        summary = self.posterior.summary
+        lines = [] if summary["finished"] else [f"not finished: evaluated after {summary['steps']:,} steps", ""]
+        lines += describe_estimates(summary, width)
+        lines += [f"bound of {count:<15,}{describe_estimate(bound)}" for count, bound in self.bounds.items()]
+        lines += ["", *describe_trust(summary, width), "", *describe_counts(summary, width)]
+        if self.reference is not None:
+            lines += ["", *describe_reference(self.reference)]
+        return lines
+
+
+def evaluate_run(
+    directory: str | Path,
+    *,
+    samples: int | None = None,
+    repeats: int | None = None,
+    seed: int | None = None,
+    bounds: Sequence[int] | None = None,
+    reference: Sequence[str | Path] = (),
+    burnin: int | float = 0,
+    threads: int | None = None,
+    progress: Callable[[float], None] = lambda _: None,
+) -> RunEvaluation:
+    """Evaluate a run by the draws that it has, or by new ones where their number or a seed is given.
+
+    bounds: numbers of draws of multi-sample bounds; without any that of 100, where an estimate has so many. reference:
+    tree files of another program, each counting the same; burnin: to drop from the start of each.
+    """
+    drawing = None
+    if samples is not None or repeats is not None or seed is not None:
+        drawing = Drawing(samples, repeats, seed)
+    if any(count < 1 for count in bounds or ()):
+        raise BadArgument("--bounds: give numbers of draws from 1 on, such as 10,100.")
+    # What is wrong with the reference is known before anything is drawn.
+    sample = pool(read_samples(reference, taxa=taxa_of(directory), burnin=burnin)) if reference else None
+    posterior = open_posterior(directory, drawing=drawing, threads=threads, progress=progress)
+    best = posterior.best_run
+    return RunEvaluation(
+        posterior=posterior,
+        bounds=_bounds(_rows(best), bounds),
+        reference=_compare(posterior, sample) if sample else None,
+    )
+
+
+def _bounds(rows: FloatArray, counts: Sequence[int] | None) -> dict[int, Estimated]:
+    samples = rows.shape[1]
+    if counts is None:
+        counts = [USUAL_BOUND] if samples >= USUAL_BOUND else []
+    if too_many := [count for count in counts if count > samples]:
+        raise BadArgument(
+            f"--bounds {too_many[0]}: an estimate has {samples:,} draws. Ask for no more, or set --samples."
+        )
+    return {count: multi_sample_bound(rows, count) for count in counts}
+
+
+def _rows(run: Posterior) -> FloatArray:
+    """Log weights by repeat; of draws that are too many to be kept, those of the first repeats."""
+    samples = min(int(run.summary["evaluation"]["samples"]), len(run.draws))
+    repeats = len(run.draws) // samples
+    return run.draws.log_weights[: repeats * samples].reshape(repeats, samples)
+
+
+def _compare(posterior: Posterior, reference: TreeSample) -> ReferenceComparison:
+    runs = posterior.runs or (posterior,)
+    shares = posterior.summary["agreement"]["shares"] if posterior.runs else [1.0]
+    topologies = posterior.trees.topology_sample()
+    return compare_with_reference(reference, [run.model.network for run in runs], shares, topologies)

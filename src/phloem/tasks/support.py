@@ -1,0 +1,232 @@
+"""Trees → support: tree files and bootstraps to collect, and what a support holds and covers."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from phloem.config import BootstrapConfig, InferConfig, iqtree_model
+from phloem.data.alignment import Alignment
+from phloem.data.reading import find_trees
+from phloem.errors import AlignmentError, BadArgument, FileProblem
+from phloem.search.bootstrap import (
+    BootstrapProgress,
+    bootstrap_files,
+    build_method,
+    check_bootstrap_alignment,
+    plan_bootstrap,
+    settled_method,
+)
+from phloem.search.replicates import ReplicateDirectory, remove_replicates
+from phloem.storage.files import cannot_read, check_can_write
+from phloem.trees.generation import all_topologies
+from phloem.trees.reading import SUFFIXES, read_trees, read_weighted_table
+from phloem.trees.sample import TreeSample, pool
+from phloem.variational.support import FEWEST_TAXA, SubsplitSupport, collect_support, write_support
+
+TREE_FILE = re.compile(r".+\.(nwk|newick|tree|trees|tre|treefile|nex|nexus|t|trprobs|ufboot)(\.gz)?", re.IGNORECASE)
+MOST_TAXA_FOR_ALL = 6  # they have 105 topologies; with 7 there would be 945
+Trees = Sequence[str | Path | TreeSample]
+
+
+def list_tree_files(sources: Sequence[str | Path]) -> list[Path]:
+    """The files that are meant, those of a directory by name."""
+    paths: list[Path] = []
+    for source in sources:
+        path = find_trees(source)
+        try:
+            is_file = not path.is_dir()
+        except OSError:  # a directory that cannot be searched, a name that is too long: reading it says so
+            is_file = True
+        paths += [path] if is_file else _tree_files_in(path)
+    return paths
+
+
+def _tree_files_in(directory: Path) -> list[Path]:
+    try:
+        entries = sorted(directory.iterdir())
+    except OSError as problem:
+        raise cannot_read(directory, problem) from None
+    inside = [entry for entry in entries if TREE_FILE.fullmatch(entry.name) and entry.is_file()]
+    if not inside:
+        raise FileProblem(f"{directory}: holds no tree files (.nwk, .tre, .nex, .t, .ufboot, …). Name the files.")
+    return inside
+
+
+def read_samples(
+    sources: Sequence[str | Path], *, taxa: Sequence[str] | None = None, burnin: int | float = 0
+) -> list[TreeSample]:
+    """One sample a file, all with the same taxa in the same order: `taxa`, or those of the first file."""
+    samples: list[TreeSample] = []
+    for path in list_tree_files(sources):
+        read = read_weighted_table if path.name.lower().endswith(SUFFIXES) else read_trees
+        sample = read(path, taxa=samples[0].taxa if samples else taxa, burnin=burnin)
+        if not sample.weights.any():
+            raise BadArgument(f"{path}: all trees have weight zero. Leave the file out.")
+        if len(sample.taxa) < FEWEST_TAXA:
+            raise BadArgument(f"{path}: {len(sample.taxa)} taxa have one topology only. Give at least {FEWEST_TAXA}.")
+        samples.append(sample)
+    return samples
+
+
+def refuse_overwriting(out: Path, sources: Sequence[str | Path]) -> None:
+    """Raise if the file to be written is one of those to be read."""
+    for source in sources:
+        try:
+            same = out.samefile(source)
+        except OSError:  # one of them does not exist, or cannot be looked at
+            same = False
+        if same:
+            raise BadArgument(f"{out}: is an input as well. Name another file.")
+
+
+class SupportSource:
+    """The trees for the support of an alignment. What is missing for them is known when this is made."""
+
+    def __init__(
+        self,
+        source: str | Path,
+        alignment: Alignment,
+        config: InferConfig,
+        trees: Trees,
+        directory: Path,
+        *,
+        may_replace: bool = False,
+    ) -> None:
+        """Bootstrap trees go to the directory, and those of the same alignment and settings are not made again; others
+        are in the way, unless they may be replaced."""
+        self._alignment = alignment
+        self._directory = directory
+        self._may_replace = may_replace
+        if len(alignment.taxa) < FEWEST_TAXA:
+            raise AlignmentError(
+                f"{source}: {len(alignment.taxa)} taxa have one unrooted topology only, so there is nothing to infer. "
+                f"Give at least {FEWEST_TAXA}."
+            )
+        self._samples = [sample for tree in trees for sample in _read(tree, alignment)]
+        self._credible = config.support.credible
+        if not self._samples and len(alignment.taxa) <= MOST_TAXA_FOR_ALL:
+            self._samples = [_every_topology(alignment)]
+            self._credible = 1.0
+        self._bootstrap = None if self._samples else self._plan(config)
+
+    def collect(self, threads: int | None, *, progress: Callable[[float], None]) -> SubsplitSupport:
+        """The support. `progress` gets the share of the bootstrap that is done, which never falls."""
+        settings = self._bootstrap
+        if settings is None:
+            return collect_support(self._samples, credible=self._credible)
+        if self._may_replace:
+            _remove_other_replicates(self._directory, self._alignment, settings)
+        replicates = settings.replicates
+        at_work: dict[int, float] = {}
+        highest = 0.0
+
+        def show(news: BootstrapProgress) -> None:
+            nonlocal highest
+            at_work[news.replicate] = news.fraction if news.fraction < 1 else 0.0  # else it is among the done
+            highest = max(highest, (news.done + sum(at_work.values())) / replicates)
+            progress(highest)
+
+        files = bootstrap_files(
+            self._alignment, self._directory, replace(settings, threads=threads), progress=show
+        ).files
+        return collect_support(read_samples(files, taxa=self._alignment.taxa), credible=self._credible)
+
+    @property
+    def bootstrap(self) -> str:
+        """What a bootstrap is made by, in words; nothing where none is needed."""
+        if self._bootstrap is None:
+            return ""
+        by = "IQ-TREE" if self._bootstrap.method == "iqtree" else "the embedded search"
+        return (
+            f"bootstrap by {by}, {self._bootstrap.replicates:,} replicates of {self._bootstrap.count:,} trees "
+            f"under {self._bootstrap.model}"
+        )
+
+    def _plan(self, config: InferConfig) -> BootstrapConfig:
+        """The settings of the bootstrap. What stands in its way is an error."""
+        method = settled_method(config.support.method, None if self._may_replace else self._directory)
+        support = replace(config.support, method=method)  # an error, in the words of `phloem infer`, if it does not fit
+        settings = BootstrapConfig(
+            count=support.count,
+            replicates=support.replicates,
+            seed=config.seed,
+            model=support.model or iqtree_model(config.model),
+            method=method,
+        )
+        if self._may_replace:
+            check_bootstrap_alignment(self._alignment, method)
+            build_method(self._alignment, settings)
+        else:
+            plan_bootstrap(self._alignment, self._directory, settings)
+        return settings
+
+
+def _read(trees: str | Path | TreeSample, alignment: Alignment) -> list[TreeSample]:
+    if isinstance(trees, TreeSample):
+        return [trees.with_taxa(alignment.taxa)]
+    return read_samples([trees], taxa=alignment.taxa)
+
+
+def _every_topology(alignment: Alignment) -> TreeSample:
+    topologies = all_topologies(len(alignment.taxa))
+    return TreeSample(alignment.taxa, topologies, np.ones(len(topologies)), None)
+
+
+def _remove_other_replicates(directory: Path, alignment: Alignment, settings: BootstrapConfig) -> None:
+    try:
+        ReplicateDirectory(directory, alignment, settings)
+    except FileProblem:
+        remove_replicates(directory)
+
+
+class SupportSummary(NamedTuple):
+    """What a support holds."""
+
+    taxa: int
+    replicates: int  # tree files
+    trees: int  # in all of them
+    topologies: int  # distinct ones that the support was collected from
+    splits: int  # the trivial ones too
+    tables: int  # conditional probability tables, that of the root splits included
+    parameters: int  # entries of tables with more than one
+    coverage: float | None  # share of the reference's weight on trees that the support can generate
+
+
+def summarize_support(
+    sources: Sequence[str | Path],
+    *,
+    credible: float,
+    minimum_count: float = 0,
+    burnin: int | float = 0,
+    covers: Sequence[str | Path] = (),
+    out: Path | None = None,
+) -> SupportSummary:
+    """Collect a support, compare it with a reference sample where one is given, and write it where `out` says.
+
+    The burn-in is that of the sources; the reference is taken whole.
+    """
+    if out is not None:
+        refuse_overwriting(out, list_tree_files([*sources, *covers]))
+        check_can_write(out)
+    samples = read_samples(sources, burnin=burnin)
+    support = collect_support(samples, credible=credible, minimum_count=minimum_count)
+    coverage = None
+    if covers:
+        reference = pool(read_samples(covers, taxa=support.taxa)).distinct()
+        coverage = float(reference.weights[support.generates(reference.topologies)].sum())
+    if out is not None:
+        write_support(support, out)
+    return SupportSummary(
+        taxa=len(support.taxa),
+        replicates=len(samples),
+        trees=sum(map(len, samples)),
+        topologies=support.topology_count,
+        splits=len(support.splits),
+        tables=support.table_count,
+        parameters=support.parameter_count,
+        coverage=coverage,
+    )

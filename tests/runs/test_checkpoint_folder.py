@@ -1,0 +1,48 @@
+"""The folder of checkpoints serves any run; `inference/test_checkpoints.py` has the rest."""
+
+import pytest
+
+from phloem.errors import FileProblem
+from phloem.runs.checkpoints import checkpoint_files
+from phloem.storage.arrays import OtherKind
+from phloem.tasks.run_directory import checkpoint_folder
+from support.counting_runs import Count, count_folder
+
+
+def test_the_two_newest_of_another_kind_are_kept_and_come_back(tmp_path):
+    folder = count_folder(tmp_path / "new")
+    assert folder.newest() == (None, [])
+    for step in (1, 2, 3):
+        folder.add(Count(step, "wolves"))
+    assert [path.name for path in checkpoint_files(folder.path)] == [
+        "step-000000003.safetensors",
+        "step-000000002.safetensors",
+    ]
+    assert folder.newest() == (Count(3, "wolves"), [])
+    assert folder.newest_step() == 3
+    folder.clear()
+    assert checkpoint_files(folder.path) == []
+
+
+def test_a_damaged_one_of_another_kind_is_told_of(tmp_path):
+    folder = count_folder(tmp_path)
+    for step in (1, 2):
+        folder.add(Count(step))
+    newest = tmp_path / "step-000000002.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-1])
+    assert folder.newest() == (Count(1), [f"{newest}: is damaged (its checksum is wrong)."])
+
+
+def test_checkpoints_of_another_command_are_never_passed_over(tmp_path):
+    count_folder(tmp_path).add(Count(1))
+    with pytest.raises(OtherKind, match="is of a run of `phloem count up`, not of `phloem infer`"):
+        checkpoint_folder(tmp_path).newest()
+
+
+def test_a_folder_that_cannot_be_listed_is_a_line(tmp_path, monkeypatch):
+    def fail(_path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.iterdir", fail)
+    with pytest.raises(FileProblem, match=r"cannot be read \(Permission denied\)"):
+        checkpoint_files(tmp_path)

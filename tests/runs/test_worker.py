@@ -1,0 +1,74 @@
+"""One of several runs in a process of its own: what it is told to do, and how it says that it has ended."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+import phloem
+from phloem.errors import TrainingFailed
+from phloem.runs.checkpoints import CheckpointInterval
+from phloem.tasks import several as worker
+from phloem.tasks.infer import Interrupted
+from phloem.tasks.run_directory import RunDirectory
+from phloem.tasks.several import DONE, FAILED, INTERRUPTED, decode_event, encode_task, work
+from phloem.tasks.training import RunOptions
+from tasks.test_checkpoints import begun, checkpoint_of
+
+OPTIONS = RunOptions(3, CheckpointInterval(None, 7), tensorboard=True)
+
+
+@pytest.fixture
+def task(tmp_path, monkeypatch):
+    """To go on with a run, in this process, which nobody has begun."""
+    monkeypatch.setattr(worker, "_stop_when_orphaned", lambda: None)
+    RunDirectory(tmp_path).checkpoints.add(checkpoint_of(*begun("split")))
+    return encode_task(tmp_path, 2, OPTIONS)
+
+
+def test_it_goes_on_from_the_checkpoint_with_the_options_that_it_was_given(task, tmp_path, monkeypatch):
+    seen = []
+
+    def complete(run, checkpoint, options, _progress, *, number):
+        seen.append((run.path, checkpoint.step, options, number))
+
+    monkeypatch.setattr(worker, "complete_run", complete)
+    assert work(task) == DONE
+    assert seen == [(tmp_path, 0, OPTIONS, 2)]
+
+
+@pytest.mark.parametrize(
+    ("problem", "code", "lines"),
+    [(TrainingFailed("no luck."), FAILED, [["error", "no luck."]]), (KeyboardInterrupt(), INTERRUPTED, [])],
+)
+def test_it_says_how_it_has_ended(task, monkeypatch, capsys, problem, code, lines):
+    def fail(*_arguments, **_options):
+        raise problem
+
+    monkeypatch.setattr(worker, "complete_run", fail)
+    assert work(task) == code
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == lines
+
+
+def test_it_saves_itself_and_ends_when_the_process_that_began_it_is_gone(tmp_path, monkeypatch):
+    def stop(*_arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("phloem.tasks.infer.complete_runs", stop)
+    endless = {"branches": "split", "training": {"steps": 10**6}}
+    with pytest.raises(Interrupted):
+        phloem.infer("primates", "primates", runs=2, out=tmp_path / "runs", progress=False, **endless)
+    run = RunDirectory(tmp_path / "runs").child(1)
+    program = [sys.executable, "-m", "phloem.tasks.several", encode_task(run.path, 1, RunOptions(threads=1))]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            next(line for line in process.stdout if decode_event(line).step > 10)
+            process.stdout.close()
+            time.sleep(0.5)  # in which it has news for no one
+            process.stdin.close()
+            assert process.wait(30) == INTERRUPTED
+        finally:
+            process.kill()
+    assert run.checkpoints.newest_step() > 10

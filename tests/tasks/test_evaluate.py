@@ -1,0 +1,145 @@
+"""Evaluation of a run: bounds, diagnostics, and distances to a reference."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import phloem
+from phloem.errors import BadArgument, TaxonMismatch
+from phloem.inference.evaluation import multi_sample_bound
+from phloem.tasks.evaluate import evaluate_run
+from phloem.tasks.opening import Drawing, open_posterior
+
+
+def test_a_run_is_evaluated_by_the_draws_that_it_has(finished_run):
+    found = evaluate_run(finished_run, bounds=(1, 10, 200))
+    own = phloem.load_posterior(finished_run)
+    assert found.posterior.summary == own.summary
+    assert found.bounds[1] == pytest.approx(own.elbo)
+    assert found.bounds[10] == pytest.approx(own.lower_bound)
+    assert found.bounds[200] == pytest.approx(own.log_marginal_likelihood)
+    assert found.reference is None
+
+
+def test_numbers_of_draws_or_a_seed_ask_for_new_ones(finished_run):
+    own = phloem.load_posterior(finished_run).elbo
+    assert evaluate_run(finished_run, samples=200, repeats=5).posterior.elbo == own
+    assert evaluate_run(finished_run, samples=200, repeats=5, seed=7).posterior.elbo != own
+    assert evaluate_run(finished_run, samples=100).posterior.summary["evaluation"] == {"repeats": 5, "samples": 100}
+    assert evaluate_run(finished_run, repeats=2).posterior.summary["evaluation"] == {"repeats": 2, "samples": 200}
+
+
+def test_what_is_asked_for_is_what_is_drawn(finished_run, monkeypatch):
+    asked = []
+
+    def remember(path, **options):
+        asked.append((options["drawing"], options["threads"]))
+        return phloem.load_posterior(path)
+
+    monkeypatch.setattr("phloem.tasks.evaluate.open_posterior", remember)
+    evaluate_run(finished_run)
+    evaluate_run(finished_run, seed=0)
+    evaluate_run(finished_run, samples=3, repeats=4, seed=5, threads=2)
+    assert asked == [
+        (None, None),
+        (Drawing(seed=0), None),
+        (Drawing(3, 4, 5), 2),
+    ]
+
+
+@pytest.mark.parametrize(("kept", "rows"), [(450, (2, 200)), (150, (1, 150))])
+def test_bounds_are_of_the_repeats_whose_draws_were_kept(kept, rows, finished_run, monkeypatch):
+    whole = phloem.load_posterior(finished_run)
+    columns = ("group", "branch_lengths", "log_joint", "log_q_topology", "log_q_branches")
+    draws = replace(whole.draws, **{name: getattr(whole.draws, name)[:kept] for name in columns})
+    monkeypatch.setattr("phloem.tasks.evaluate.open_posterior", lambda _path, **_options: replace(whole, kept=draws))
+    expected = whole.draws.log_weights[: rows[0] * rows[1]].reshape(rows)
+    found = evaluate_run(finished_run, bounds=(1, 7)).bounds
+    assert found == {1: multi_sample_bound(expected, 1), 7: multi_sample_bound(expected, 7)}
+
+
+def test_several_runs_are_one_posterior_and_the_bounds_are_the_best_runs(finished_runs, other_way_round):
+    found, swapped = (evaluate_run(path, bounds=(10,)) for path in (finished_runs, other_way_round))
+    assert {one.posterior.summary["best_run"] for one in (found, swapped)} == {1, 2}
+    for one in (found, swapped):
+        assert one.bounds[10] == pytest.approx(one.posterior.best_run.lower_bound)
+    assert found.bounds == swapped.bounds
+    assert len(found.as_json()["agreement"]["shares"]) == 2
+    assert "Average standard deviation of split frequencies" in "\n".join(found.describe(80))
+
+
+def test_a_sample_of_the_posterior_itself_is_near_it(finished_runs, tmp_path):
+    posterior = phloem.load_posterior(finished_runs)
+    phloem.write_nexus(posterior.sample(1000), tmp_path / "own.t")
+    found = evaluate_run(finished_runs, reference=[tmp_path / "own.t"]).reference
+    assert found.outside_support == pytest.approx(0, abs=1e-9)
+    assert found.weighted_total_variation < 0.05
+    assert found.weighted_splits.largest_difference < 0.05
+    assert 0 <= found.divergence < 5
+
+
+def test_networks_are_mixed_by_the_shares_of_their_runs(other_way_round, tmp_path):
+    posterior = open_posterior(other_way_round)
+    sample = posterior.sample(100)
+    phloem.write_nexus(sample, tmp_path / "own.t")
+    found = evaluate_run(other_way_round, reference=[tmp_path / "own.t"]).reference
+    shares = posterior.summary["agreement"]["shares"]
+    assert abs(shares[0] - shares[1]) > 0.001
+    topologies = sample.distinct().normalized()
+    p = topologies.weights
+    each = [run.model.network.log_prob(topologies.topologies).detach().exp().numpy() for run in posterior.runs]
+    q = shares[0] * each[0] + shares[1] * each[1]
+    assert found.divergence == pytest.approx(p @ np.log(p / q), rel=1e-6)
+
+
+def test_burnin_drops_the_first_trees_of_the_reference(finished_run, tmp_path):
+    posterior = phloem.load_posterior(finished_run)
+    own = posterior.sample(200)
+    stray = phloem.random_topologies(12, 200, stream=phloem.RandomStream(1, "stray"))
+    both = phloem.TreeSample(own.taxa, phloem.TopologyBatch.concatenate([stray, own.topologies]), np.ones(400), None)
+    phloem.write_newick(both, tmp_path / "both.nwk")
+    with_stray = evaluate_run(finished_run, reference=[tmp_path / "both.nwk"]).reference
+    without = evaluate_run(finished_run, reference=[tmp_path / "both.nwk"], burnin=0.5).reference
+    assert with_stray.outside_support > 0.4
+    assert without.outside_support == pytest.approx(0, abs=1e-9)
+
+
+def test_everything_is_in_the_json_and_in_the_words(finished_run, tmp_path):
+    posterior = phloem.load_posterior(finished_run)
+    phloem.write_nexus(posterior.topologies[:1], tmp_path / "best.t")
+    found = evaluate_run(finished_run, reference=[tmp_path / "best.t"], bounds=(5, 200))
+    parsed = json.loads(json.dumps(found.as_json()))
+    assert parsed["bounds"][0]["particles"] == 5
+    ours = next(one["topologies"] for one in posterior.summary["credible_sets"] if one["share"] == 0.95)
+    assert parsed["reference"]["credible_sets"] == {"reference": 1, "weighted": ours}
+    assert ours > 1
+    assert parsed["draws"]["count"] == 1000
+    text = "\n".join(found.describe(80))
+    for part in (
+        "bound of 5 ",
+        "bound of 200 ",
+        "Pareto k̂",
+        "KL divergence",
+        "topologies drawn; ",
+        "95 % credible sets",
+    ):
+        assert part in text
+    assert all(len(line) <= 80 for line in found.describe(80))
+
+
+def test_an_unfinished_run_is_evaluated_and_says_so(unfinished_run):
+    assert evaluate_run(unfinished_run).describe(80)[0] == "not finished: evaluated after 1,000 steps"
+
+
+def test_what_is_wrong_is_said_before_anything_is_drawn(finished_run, tmp_path):
+    def drawn(_share):
+        pytest.fail("something was drawn")
+
+    other = tmp_path / "other.nwk"
+    other.write_text("(a,b,(c,d));\n")
+    with pytest.raises(TaxonMismatch, match=r"other.nwk.*lacks 'Tarsius_syrichta'"):
+        evaluate_run(finished_run, repeats=2, reference=[other], progress=drawn)
+    with pytest.raises(BadArgument, match="--bounds"):
+        evaluate_run(finished_run, repeats=2, bounds=(0,), progress=drawn)

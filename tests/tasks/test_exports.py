@@ -1,0 +1,201 @@
+"""What a posterior gives to others: summary trees, traces, the report, the same each time."""
+
+import json
+import shutil
+from pathlib import Path
+
+import dendropy
+import numpy as np
+import pandas
+import pytest
+
+import phloem
+from phloem.errors import BadArgument
+from phloem.inference.draws import Draws
+from phloem.tasks.exports import (
+    TreeDisplay,
+    hang,
+    make_exports,
+    named_taxa,
+    render,
+    report_contents,
+    sample_posterior,
+    summary_trees,
+)
+from phloem.tasks.opening import Drawing, open_posterior
+from phloem.tasks.posterior import Posterior
+from phloem.tasks.run_directory import EXPORTS, RunDirectory
+from phloem.trees.consensus import extended_majority_rule, majority_rule, maximum_clade_credibility
+
+
+@pytest.fixture(scope="module")
+def posterior(finished_runs):
+    return phloem.load_posterior(finished_runs)
+
+
+def test_the_consensus_is_dendropys_of_all_weighted_draws(posterior, tmp_path):
+    phloem.write_nexus(posterior.sample(len(posterior.draws), weighted=True), tmp_path / "all.nex")
+    trees = dendropy.TreeList.get(
+        path=tmp_path / "all.nex", schema="nexus", store_tree_weights=True, preserve_underscores=True
+    )
+    expected = trees.consensus(min_freq=0.5, use_tree_weights=True)
+    (tmp_path / "ours.nwk").write_text(phloem.format_tree(posterior.consensus().tree, posterior.taxa))
+    ours = dendropy.Tree.get(
+        path=tmp_path / "ours.nwk", schema="newick", taxon_namespace=trees.taxon_namespace, preserve_underscores=True
+    )
+    for tree in (expected, ours):
+        tree.is_rooted = False
+        tree.encode_bipartitions()
+    assert dendropy.calculate.treecompare.symmetric_difference(expected, ours) == 0
+
+
+def test_supports_and_lengths_are_those_of_the_tables(posterior):
+    known = {m.tobytes(): f for m, f in zip(posterior.clades.members, posterior.clades.frequencies, strict=True)}
+    for tree in summary_trees(posterior).values():
+        interior = np.arange(len(posterior.taxa), len(tree.tree.parent) - 1)
+        supports = sorted(tree.support[interior].tolist())
+        assert all(min(abs(share - support) for share in known.values()) < 1e-9 for support in supports)
+    total = posterior.consensus(0.5).length[:-1].sum()
+    assert posterior.summary["tree_length"]["lower"] < total < posterior.summary["tree_length"]["upper"]
+
+
+def test_a_higher_threshold_leaves_fewer_clades(posterior):
+    sizes = [len(posterior.consensus(threshold).tree.parent) for threshold in (0.5, 0.95)]
+    assert sizes[0] >= sizes[1]
+    sure = (posterior.clades.frequencies > 0.95).sum()
+    assert sizes[1] == len(posterior.taxa) + sure + 1
+
+
+def test_roots_are_where_they_are_asked_for(posterior):
+    assert not posterior.consensus().is_rooted
+    assert posterior.consensus(midpoint=True).is_rooted
+    rooted = posterior.consensus(outgroup=["Lemur_catta"])
+    assert (rooted.tree.parent[:-1] == len(rooted.tree.parent) - 1).sum() == 2
+    with pytest.raises(BadArgument, match="one root"):
+        hang(posterior.consensus(), TreeDisplay(outgroup=["Pan"], midpoint=True))
+
+
+def test_exports_are_the_same_bytes_each_time_and_infer_makes_those_that_are_missing(posterior, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(posterior.directory, copy)
+    make_exports(posterior).write(tmp_path)
+    for name in EXPORTS:
+        assert (tmp_path / name).read_bytes() == (copy / name).read_bytes()
+    (copy / "consensus.nex").unlink()
+    (copy / "report.html").write_text("stale")
+    phloem.infer(None, out=copy, resume=True, progress=False)
+    assert (copy / "consensus.nex").read_bytes() == (tmp_path / "consensus.nex").read_bytes()
+    assert "<html" in (copy / "report.html").read_text()
+
+
+def test_the_report_shows_the_majority_rule_tree_that_is_asked_for(posterior, tmp_path):
+    display = TreeDisplay(threshold=0.99, outgroup=["Lemur_catta"])
+    exports = make_exports(posterior, display)
+    exports.write(tmp_path)
+    returned = exports.trees["majority_rule"]
+    trees = summary_trees(posterior, display)
+    expected = trees["majority_rule"]
+    assert len(expected.tree.parent) < len(trees["extended_majority_rule"].tree.parent)
+    np.testing.assert_array_equal(returned.tree.parent, expected.tree.parent)
+    assert (tmp_path / "report.html").read_text() == render(posterior, expected, 0.99)
+
+
+def test_a_finished_run_keeps_the_report_that_it_has(posterior, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(posterior.directory, copy)
+    (copy / "report.html").write_text("mine, with another root")
+    phloem.infer(None, out=copy, resume=True, progress=False)
+    assert (copy / "report.html").read_text() == "mine, with another root"
+
+
+def test_the_report_has_what_the_posterior_has(posterior, tmp_path):
+    contents = report_contents(posterior, posterior.consensus(), 0.5)
+    assert contents.title == "primates"
+    assert contents.runs == 2
+    assert len(contents.histories) == 2
+    assert contents.alignment.taxa == 12
+    assert contents.model == "JC69"
+    assert contents.evaluation == (posterior.elbo, posterior.lower_bound, posterior.log_marginal_likelihood)
+    assert (contents.samples, contents.repeats, contents.particles) == (200, 5, 10)
+    assert (contents.steps_done, contents.steps, contents.is_finished) == (4000, 4000, True)
+    assert len(contents.topologies) == posterior.summary["distinct_topologies"]
+    assert contents.trust == posterior.trust
+    assert [found.share for found in contents.credible] == [0.5, 0.9, 0.95, 0.99]
+    assert contents.provenance["seed"] == 1
+    assert len(contents.cloud) == 200
+    posterior.report(tmp_path / "mine.html", outgroup=["Lemur_catta"])
+    assert "Lemur_catta" in (tmp_path / "mine.html").read_text()
+
+
+def test_the_report_of_an_unfinished_run_says_how_far_it_is(unfinished_run):
+    drawing = Drawing(50, 2)
+    posterior = open_posterior(unfinished_run, drawing=drawing)
+    contents = report_contents(posterior, posterior.consensus(), 0.5)
+    assert (contents.steps_done, contents.steps, contents.is_finished) == (1000, 4000, False)
+    assert (contents.samples, contents.repeats, contents.runs) == (50, 2, 1)
+    assert [report.step for report in contents.histories[0]][-1] == 1000
+    assert len(contents.cloud) == 100, "no more than there are draws"
+
+
+def test_the_trace_of_the_run_is_of_its_trees(posterior):
+    trace = pandas.read_csv(posterior.directory / "posterior.log", sep="\t", comment="#")
+    trees = phloem.read_trees(posterior.directory / "posterior.nex")
+    np.testing.assert_allclose(trace["tree_length"], trees.branch_lengths.sum(axis=1), rtol=1e-8)
+    assert trace["topology"].mode()[0] == 1
+    assert "weight" not in trace
+    own = posterior.sample(1000)  # with the seed that everybody has who gives none
+    np.testing.assert_array_equal(trees.topologies.parent, own.topologies.parent)
+    np.testing.assert_array_equal(trees.branch_lengths, own.branch_lengths)
+    np.testing.assert_array_equal(trees.weights, np.full(1000, trees.weights[0]))
+    sample = sample_posterior(posterior, 1000)
+    for name, values in (
+        ("posterior", sample.log_likelihood + sample.log_prior),
+        ("likelihood", sample.log_likelihood),
+        ("prior", sample.log_prior),
+        ("log_q", sample.log_q),
+        ("topology", sample.topology),
+    ):
+        np.testing.assert_allclose(trace[name], values, rtol=1e-9)
+
+
+def test_each_summary_tree_is_the_one_of_its_name():
+    """On random trees, where the three are three."""
+    taxa = tuple("abcdefgh")
+    topologies = phloem.random_topologies(8, 6, stream=phloem.RandomStream(1, "three"))
+    random = np.random.default_rng(1)
+    group = np.arange(60, dtype=np.int32) % 6
+    lengths = random.random((60, 13)).astype(np.float32)
+    draws = Draws(taxa, topologies, group, lengths, random.normal(0, 0.3, 60), *np.zeros((2, 60)))
+    best = draws.weighted().topology_sample()
+    splits = phloem.split_frequencies(best)
+    made_up = Posterior(Path("none"), phloem.InferConfig(), {}, best, splits, (), None, draws)
+    expected = {
+        "majority_rule": majority_rule(splits, 0.6),
+        "extended_majority_rule": extended_majority_rule(splits),
+        "maximum_clade_credibility": maximum_clade_credibility(best, splits),
+    }
+    assert len({tree.parent.tobytes() for tree in expected.values()}) == 3
+    found = summary_trees(made_up, TreeDisplay(threshold=0.6))
+    assert list(found) == list(expected)
+    for name, tree in expected.items():
+        np.testing.assert_array_equal(found[name].tree.parent, tree.parent)
+
+
+def test_what_was_exported_of_an_unfinished_run_goes_with_the_first_summary(finished_run, tmp_path):
+    """However the end of a run is cut short, an old report is never taken for its own."""
+    copy = tmp_path / "copy"
+    shutil.copytree(finished_run, copy)
+    directory = RunDirectory(copy)
+    assert directory.has_exports()
+    directory.write_summary(json.loads((copy / "summary.json").read_text()))
+    assert not any((copy / name).exists() for name in EXPORTS)
+    phloem.infer(None, out=copy, resume=True, progress=False)
+    assert directory.has_exports()
+
+
+def test_a_taxon_with_commas_can_be_an_outgroup():
+    assert named_taxa("a, b", ["a", "b", "c"]) == ["a", "b"]
+    assert named_taxa("a, b", ["a, b", "b", "c"]) == ["a, b"]
+    assert named_taxa("", ["a"]) == []
+    with pytest.raises(BadArgument, match="names no taxon"):
+        named_taxa(",", ["a"])

@@ -1,0 +1,126 @@
+"""Posterior trees: as often as their weights say, or with them."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import phloem
+from phloem.errors import BadArgument
+from phloem.tasks.exports import resample, sample_posterior, shortest_decimals
+
+
+@pytest.fixture(scope="module")
+def posterior(finished_runs):
+    return phloem.load_posterior(finished_runs)
+
+
+@given(st.integers(1, 200), st.integers(1, 300), st.floats(0, 0.999999), st.integers(0, 2**32 - 1))
+def test_every_draw_comes_as_often_as_its_weight_says_to_the_next_whole_number(draws, count, offset, seed):
+    weights = np.random.default_rng(seed).dirichlet(np.full(draws, 0.3))
+    weights /= weights.sum()
+    chosen = resample(weights, count, offset)
+    assert len(chosen) == count
+    times = np.bincount(chosen, minlength=draws)
+    assert (np.abs(times - count * weights) < 1 + 1e-6).all()
+    assert not times[weights == 0].any()
+
+
+def test_what_has_no_weight_never_comes():
+    assert resample(np.array([0.0, 0.5, 0.0, 0.5]), 2, 0.0).tolist() == [1, 3]
+    assert resample(np.array([0.25, 0.0, 0.75, 0.0]), 4, 0.999).tolist() == [0, 2, 2, 2]
+
+
+def test_resampled_trees_are_draws_of_the_run_with_their_numbers(posterior):
+    found = sample_posterior(posterior, 500, seed=3)
+    draws = posterior.draws
+    rows = {
+        (draws.topologies.parent[number].tobytes(), lengths.tobytes()): place
+        for place, (number, lengths) in enumerate(zip(draws.group, draws.branch_lengths, strict=True))
+    }
+    lengths = found.trees.branch_lengths
+    places = [
+        rows[parent.tobytes(), row.astype(np.float32).tobytes()]
+        for parent, row in zip(found.trees.topologies.parent, lengths, strict=True)
+    ]
+    np.testing.assert_allclose(found.log_likelihood + found.log_prior, draws.log_joint[places], rtol=1e-12)
+    np.testing.assert_array_equal(found.log_q, (draws.log_q_topology + draws.log_q_branches)[places])
+    with torch.no_grad():
+        likelihood = posterior.target.likelihood(found.trees.topologies, torch.from_numpy(lengths.copy())).numpy()
+    np.testing.assert_allclose(found.log_likelihood, likelihood, atol=2e-3)  # lengths are kept in single precision
+    np.testing.assert_allclose(found.trees.weights, 1 / 500)
+    times = np.bincount(places, minlength=len(draws))
+    assert (np.abs(times - 500 * posterior.trees.weights) < 1 + 1e-9).all()
+    assert (np.diff(places) < 0).any(), "in no order: a trace shows no steps"
+
+
+def test_the_prior_is_that_of_the_runs_settings(posterior):
+    lengths = posterior.sample(30).branch_lengths
+    for rate in (10.0, 3.0):
+        found = sample_posterior(replace(posterior, config=replace(posterior.config, prior_rate=rate)), 30)
+        count = lengths.shape[1]
+        trees = math.prod(range(3, 2 * len(posterior.taxa) - 4, 2))  # topologies: (2n-5)!!
+        expected = count * math.log(rate) - rate * lengths.sum(axis=1) - math.log(trees)
+        np.testing.assert_allclose(found.log_prior, expected, rtol=1e-9)
+
+
+def test_weighted_trees_are_different_draws_with_their_weights(posterior):
+    whole = sample_posterior(posterior, len(posterior.draws), weighted=True)
+    assert whole.is_weighted
+    assert whole.effective_size == pytest.approx(posterior.summary["draws"]["effective_sample_size"])
+    assert whole.trees.weights.sum() == pytest.approx(1)
+    frequencies = phloem.split_frequencies(whole.trees)
+    own = {m.tobytes(): f for m, f in zip(posterior.clades.members, posterior.clades.frequencies, strict=True)}
+    for members, share in zip(frequencies.members, frequencies.frequencies, strict=True):
+        assert own[members.tobytes()] == pytest.approx(share, abs=1e-9)
+    few = sample_posterior(posterior, 50, weighted=True, seed=2)
+    assert len(np.unique(few.trees.branch_lengths[:, 0])) == 50
+    others = sample_posterior(posterior, 50, weighted=True, seed=3)
+    assert (few.trees.branch_lengths != others.trees.branch_lengths).any(), "some of all, not the first"
+
+
+def test_ranks_are_those_of_the_table_of_topologies(posterior):
+    found = sample_posterior(posterior, len(posterior.draws), weighted=True)
+    assert len(np.unique(found.topology)) == len(posterior.topologies)
+    table = posterior.topologies.topologies.parent
+    numbers = {parent.tobytes(): number for number, parent in enumerate(posterior.draws.topologies.parent, 1)}
+    assert [numbers[parent.tobytes()] for parent in table] != list(range(1, len(table) + 1)), "not as they first appear"
+    for rank, parent in zip(found.topology, found.trees.topologies.parent, strict=True):
+        assert (table[rank - 1] == parent).all()
+
+
+def test_the_same_seed_gives_the_same_trees(posterior):
+    one, two, other = (sample_posterior(posterior, 20, seed=seed).trees for seed in (4, 4, 5))
+    np.testing.assert_array_equal(one.branch_lengths, two.branch_lengths)
+    assert (one.branch_lengths != other.branch_lengths).any()
+
+
+def test_lengths_have_no_more_digits_than_they_need():
+    values = np.array([0.1, 1e-30, 12.5, 1 / 3], np.float32)
+    found = shortest_decimals(values)
+    np.testing.assert_array_equal(found.astype(np.float32), values)
+    assert [repr(value) for value in found.tolist()] == ["0.1", "1e-30", "12.5", "0.33333334"]
+
+
+def test_no_more_trees_than_draws(posterior):
+    with pytest.raises(BadArgument, match="the run has 2,000 draws"):
+        sample_posterior(posterior, 2001)
+    with pytest.raises(BadArgument, match="at least one"):
+        sample_posterior(posterior, 0)
+
+
+def test_the_effective_size_is_that_of_all_draws_or_of_the_weights_that_are_given(posterior):
+    everything = 1 / (posterior.trees.weights**2).sum()
+    assert sample_posterior(posterior, 20).effective_size == pytest.approx(everything)
+    few = sample_posterior(posterior, 20, weighted=True)
+    assert few.effective_size == pytest.approx(1 / (few.trees.weights**2).sum())
+    assert few.effective_size <= 20
+
+
+def test_without_a_number_there_are_as_many_as_there_can_be_up_to_a_thousand(posterior):
+    assert len(sample_posterior(posterior).trees) == 1000
+    assert len(sample_posterior(posterior.runs[0], weighted=True).trees) == 1000

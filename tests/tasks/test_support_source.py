@@ -1,0 +1,175 @@
+"""Where the trees of a support come from."""
+
+import json
+
+import pytest
+
+import phloem
+from cli.test_infer import SEVEN, SEVEN_TREES
+from phloem.config import MODEL_PARAMETERS, InferConfig, ModelConfig, SupportConfig
+from phloem.display.events import News, Notice
+from phloem.errors import ConfigError, FileProblem, ProgramProblem
+from phloem.search.bootstrap import BootstrapProgress
+from phloem.tasks.support import SupportSource
+from support.fake_iqtree import FakeIqtree
+
+TINY = {"branches": "split", "training": {"steps": 2}, "evaluation": {"repeats": 1, "samples": 5}}
+OTHER_TREES = SEVEN_TREES.replace("t2,(t3", "t3,(t2").replace("1000 >", "40 >>")
+
+
+@pytest.fixture
+def seven(tmp_path):
+    """An alignment of seven taxa."""
+    path = tmp_path / "dna.fasta"
+    path.write_text(SEVEN)
+    return path
+
+
+def test_bootstrap_trees_count_with_their_credible_topologies(seven, tmp_path, monkeypatch):
+    FakeIqtree(tmp_path, monkeypatch)(f"{SEVEN_TREES.replace('1000', '960')}; {OTHER_TREES}")
+    alignment = phloem.read_alignment(seven)
+    for credible, topologies in ((0.95, 1), (1.0, 2)):
+        config = phloem.InferConfig(support=phloem.config.SupportConfig(credible=credible, replicates=1))
+        source = SupportSource("dna.fasta", alignment, config, (), tmp_path / "bootstrap")
+        support = source.collect(1, progress=lambda _share: None)
+        assert support.topology_count == topologies
+
+
+def test_the_bootstrap_is_a_phase_of_its_own_whose_share_rises_to_1(seven, tmp_path, monkeypatch):
+    FakeIqtree(tmp_path, monkeypatch)(SEVEN_TREES)
+    told = []
+    phloem.infer(seven, runs=1, out=tmp_path / "run", threads=2, progress=told.append, **TINY)
+    news = [event for event in told if isinstance(event, News)]
+    assert next(iter(dict.fromkeys(event.phase for event in news))) == "bootstrap"
+    shares = [event.share for event in news if event.phase == "bootstrap"]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0, 1)
+
+
+def test_a_run_is_not_replaced_where_the_trees_cannot_be_made(seven, tmp_path, monkeypatch):
+    found = phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=False, **TINY)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ProgramProblem, match="IQ-TREE is not installed"):
+        phloem.infer(seven, out=tmp_path / "run", force=True, progress=False, support={"method": "iqtree"}, **TINY)
+    for wrong, what in ({"model": "MFP"}, "--bootstrap-model 'MFP': give JC"), ({"count": 0}, "--bootstrap-trees 0"):
+        with pytest.raises(ConfigError, match=what):
+            phloem.infer(seven, out=tmp_path / "run", force=True, progress=False, support=wrong, **TINY)
+    assert phloem.load_posterior(found.directory).summary == found.summary
+
+
+def test_taxa_of_trees_may_be_in_any_order(tmp_path):
+    alignment = phloem.read_alignment("primates")
+    trees = phloem.read_trees(phloem.find_trees("primates"))
+    supports = [
+        SupportSource("dna", alignment, InferConfig(), [sample], tmp_path).collect(1, progress=None)
+        for sample in (trees, trees.with_taxa(trees.taxa[::-1]))
+    ]
+    assert supports[0].taxa == supports[1].taxa == alignment.taxa
+    assert supports[0].topology_count == supports[1].topology_count
+
+
+def few_trees(**changes):
+    """A bootstrap that is quick."""
+    return TINY | {"runs": 1, "support": {"replicates": 2, "count": 20} | changes}
+
+
+@pytest.fixture
+def nowhere(monkeypatch):
+    """No program is on PATH."""
+    monkeypatch.setenv("PATH", "")
+
+
+def test_without_iqtree_the_embedded_search_makes_the_trees_and_everybody_is_told(seven, tmp_path, nowhere):
+    told = []
+    found = phloem.infer(seven, out=tmp_path / "run", progress=told.append, **few_trees())
+    made_by = "bootstrap by the embedded search, 2 replicates of 20 trees under JC"
+    assert made_by in [event.text for event in told if isinstance(event, Notice)]
+    assert json.loads((tmp_path / "run/provenance.json").read_text())["bootstrap"] == made_by
+    assert made_by in (tmp_path / "run/report.html").read_text()
+    assert json.loads((tmp_path / "run/bootstrap/bootstrap.json").read_text())["method"] == "embedded"
+    shares = [event.share for event in told if isinstance(event, News) and event.phase == "bootstrap"]
+    assert shares == sorted(shares)
+    assert found.config.support.method == "auto"
+    again = phloem.infer(seven, out=tmp_path / "again", progress=False, **few_trees(method="embedded"))
+    assert again.summary["elbo"] == found.summary["elbo"]
+
+
+def test_the_method_of_a_run_is_in_its_settings(seven, tmp_path, monkeypatch):
+    fake = FakeIqtree(tmp_path, monkeypatch)
+    fake(SEVEN_TREES)
+    told = []
+    phloem.infer(seven, out=tmp_path / "run", progress=told.append, **few_trees(method="embedded", model="HKY+G4"))
+    assert fake.calls == []
+    assert 'method = "embedded"' in (tmp_path / "run/config.toml").read_text()
+    phloem.infer(seven, out=tmp_path / "other", progress=told.append, **few_trees(count=1000))
+    assert len(fake.calls) == 2
+    texts = [event.text for event in told if isinstance(event, Notice)]
+    assert "bootstrap by the embedded search, 2 replicates of 20 trees under HKY+G4" in texts
+    assert "bootstrap by IQ-TREE, 2 replicates of 1,000 trees under JC" in texts
+
+
+def test_what_iqtree_cannot_do_is_known_before_a_run_begins(seven, tmp_path, monkeypatch):
+    FakeIqtree(tmp_path, monkeypatch)
+    what = (
+        "--bootstrap-trees 20: IQ-TREE makes 1000 bootstrap trees or more. Give as many, or --bootstrap-method embedded"
+    )
+    with pytest.raises(ConfigError, match=what):
+        phloem.infer(seven, out=tmp_path / "run", progress=False, **few_trees())
+    assert not (tmp_path / "run/config.toml").exists()
+
+
+def test_a_run_that_goes_on_keeps_its_method_and_a_new_one_takes_what_is_there(seven, tmp_path, monkeypatch):
+    def source(*, may_replace: bool = False) -> SupportSource:
+        config = InferConfig(support=SupportConfig(replicates=2))
+        alignment = phloem.read_alignment(seven)
+        return SupportSource("dna", alignment, config, (), tmp_path / "bootstrap", may_replace=may_replace)
+
+    fake = FakeIqtree(tmp_path, monkeypatch)
+    fake(SEVEN_TREES)
+    source().collect(1, progress=lambda _share: None)
+    (tmp_path / "bootstrap" / "replicate_02.nwk.gz").unlink()
+    with monkeypatch.context() as without:
+        without.setenv("PATH", "")
+        with pytest.raises(ProgramProblem, match="IQ-TREE is not installed"):
+            source()
+        new = source(may_replace=True)
+        assert "embedded" in new.bootstrap
+        new.collect(1, progress=lambda _share: None)
+    assert "embedded" in source().bootstrap
+    assert "IQ-TREE" in source(may_replace=True).bootstrap
+    assert len(fake.calls) == 2
+    manifest = tmp_path / "bootstrap" / "bootstrap.json"
+    manifest.write_text(manifest.read_text().replace('"seed": 1', '"seed": 2'))
+    with pytest.raises(FileProblem, match="holds replicates with seed 2, not 1"):
+        source()
+
+
+def test_the_bundled_example_has_a_bootstrap_like_any_alignment(tmp_path, nowhere):
+    source = SupportSource("primates", phloem.read_alignment("primates"), InferConfig(), (), tmp_path)
+    assert source.bootstrap == "bootstrap by the embedded search, 10 replicates of 1,000 trees under JC"
+
+
+@pytest.mark.parametrize("name", MODEL_PARAMETERS)
+@pytest.mark.parametrize("rates", [{}, {"gamma": 4, "alpha": 0.5}, {"gamma": 1, "alpha": 0.5, "invariant": 0.1}])
+def test_the_embedded_search_knows_every_model_of_infer(seven, tmp_path, nowhere, name, rates):
+    numbers = {"kappa": (2.0,) * (1 + (name == "TN93")), "rates": (1.0,) * 6}
+    given = {key: value for key, value in numbers.items() if key in MODEL_PARAMETERS[name]}
+    config = InferConfig(model=ModelConfig(name, **given, **rates))
+    assert SupportSource("dna", phloem.read_alignment(seven), config, (), tmp_path).bootstrap
+
+
+def test_the_share_does_not_fall_where_a_search_thinks_again(seven, tmp_path, monkeypatch, nowhere):
+    """A search that finds a better tree has more to do than it thought."""
+
+    def doubt(_alignment, _directory, _config, *, progress):
+        for news in ((1, 0.5, 0), (1, 0.2, 0), (2, 0.4, 0), (1, 1.0, 1), (2, 0.1, 1)):
+            progress(BootstrapProgress(*news))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("phloem.tasks.support.bootstrap_files", doubt)
+    config = InferConfig(support=SupportConfig(replicates=2))
+    source = SupportSource("dna", phloem.read_alignment(seven), config, (), tmp_path)
+    shares = []
+    with pytest.raises(KeyboardInterrupt):
+        source.collect(1, progress=shares.append)
+    assert shares == pytest.approx([0.25, 0.25, 0.3, 0.7, 0.7])
