@@ -27,8 +27,8 @@ from phloem.inference.training import Training
 from phloem.random_streams import RandomStream
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
-from phloem.tasks.models import build_model
-from phloem.tasks.script import infer
+from phloem.tasks.infer import infer
+from phloem.tasks.run_files import build_model
 from phloem.tasks.support import read_samples
 from phloem.variational.joint import JointModel
 from phloem.variational.support import SubsplitSupport, collect_support

@@ -61,10 +61,10 @@ if TYPE_CHECKING:
     from phloem.tasks.density import load_density as load_density
     from phloem.tasks.evaluate import evaluate_run as evaluate_run
     from phloem.tasks.gap import measure_gaps as measure_gaps
+    from phloem.tasks.infer import infer as infer
     from phloem.tasks.opening import open_posterior as open_posterior
     from phloem.tasks.posterior import Posterior as Posterior
     from phloem.tasks.posterior import load_posterior as load_posterior
-    from phloem.tasks.script import infer as infer
     from phloem.tasks.search import bootstrap as bootstrap
     from phloem.tasks.search import maximum_likelihood_tree as maximum_likelihood_tree
     from phloem.trees.branch_lengths import SplitLengths as SplitLengths
@@ -202,7 +202,7 @@ _MODULES = {
         "Posterior",
         "load_posterior",
     ),
-    "phloem.tasks.script": ("infer",),
+    "phloem.tasks.infer": ("infer",),
     "phloem.tasks.search": (
         "bootstrap",
         "maximum_likelihood_tree",

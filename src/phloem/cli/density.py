@@ -3,6 +3,8 @@
 import json
 import shlex
 import sys
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +15,7 @@ from phloem.config.density import BASES, CONVOLUTIONS, DENSITY_PRESETS, NOISES, 
 from phloem.errors import BadArgument, StoppedByUser
 
 if TYPE_CHECKING:
-    from phloem.tasks.density import DensityScores
+    from phloem.tasks.density import DensityScores, DensitySummary
 
 FIT_EXAMPLES = """
 [bold]Examples[/bold]
@@ -138,34 +140,32 @@ def fit(
         raise BadArgument("name trees, or a run to go on with: phloem density fit --resume --out DIR")
     density_preset(preset or "standard", **settings)  # what is wrong is known before numba and torch are loaded
 
-    from phloem.display.bar import progress_bar
-    from phloem.display.words import say
+    from phloem.display.bar import bar_display
     from phloem.runs.checkpoints import parse_interval
-    from phloem.tasks.density import DensityInterrupted, DensityRequest, fit_density_run, read_summary
+    from phloem.runs.driver import Interrupted, RunOptions, RunRequest
+    from phloem.tasks.density import DensityRequest, DensitySummary, fit_density_run
 
-    request = DensityRequest(
-        trees or (), out, preset, settings, parse_burnin(burnin), resume, force, shlex.join(sys.argv)
-    )
-    interval = parse_interval(checkpoint_every)
+    options = RunOptions(interval=parse_interval(checkpoint_every))
+    run = RunRequest(out, resume, force, shlex.join(sys.argv), options)
     try:
-        with progress_bar("density", quiet=quiet) as show:
-            fit_density_run(request, show, interval=interval, notice=lambda text: say(f"phloem: {text}"))
-    except DensityInterrupted as stop:
-        if stop.step is None:
+        with bar_display("density", quiet=quiet) as show:
+            fit_density_run(DensityRequest(trees or (), run, preset, [settings], parse_burnin(burnin)), show)
+    except Interrupted as stop:
+        if not stop.begun:
             raise StoppedByUser(f"stopped; {out} is as it was. Give the same command again.") from None
         again = f"phloem density fit --resume --out {shlex.quote(str(out))}"
         saved = f"saved at step {stop.step:,}" if stop.step else "no step was done yet"
         raise StoppedByUser(f"stopped, {saved}. Go on with: {again}") from None
-    summary = read_summary(out)
+    summary = DensitySummary.read(out)
     if as_json:
-        print(json.dumps(summary))
+        print(json.dumps(asdict(summary)))
     elif not quiet:
         _print_summary(summary, out)
 
 
-def _print_summary(summary: dict[str, Any], out: Path) -> None:
-    normalizer = summary["normalizer"]
-    loss = "none" if summary["loss"] is None else f"{summary['loss']:.5f}"
+def _print_summary(summary: "DensitySummary", out: Path) -> None:
+    normalizer = summary.normalizer
+    loss = "none" if summary.loss is None else f"{summary.loss:.5f}"
     found = (
         f"a sum over {normalizer['topologies']:,} topologies"
         if normalizer["method"] == "sum"
@@ -173,10 +173,10 @@ def _print_summary(summary: dict[str, Any], out: Path) -> None:
     )
     named = shlex.quote(str(out))
     print(f"""\
-{summary["topologies"]:,} topologies on {summary["taxa"]:,} taxa; {summary["convolution"]}, {summary["noise"]} noise, \
-{summary["steps"]:,} steps, {summary["seconds"]:,.0f} s
+{summary.topologies:,} topologies on {summary.taxa:,} taxa; {summary.convolution}, {summary.noise} noise, \
+{summary.steps:,} steps, {summary.seconds:,.0f} s
 loss            {loss}   of the last steps
-divergence      {summary["divergence"]:.5f}   from the trees to the density, in nats
+divergence      {summary.divergence:.5f}   from the trees to the density, in nats
 log normaliser  {normalizer["log_value"]:.5f}   by {found}
 
 next:
@@ -187,7 +187,7 @@ next:
         print(f"\nphloem: {warning}", file=sys.stderr)
 
 
-def _warning(normalizer: dict[str, Any]) -> str:
+def _warning(normalizer: Mapping[str, Any]) -> str:
     """What a user must know of a normaliser that is not to be trusted; nothing of one that is."""
     if normalizer["reliable"]:
         return ""
@@ -220,6 +220,7 @@ def score(
         raise BadArgument(f"--smoothing {smoothing:g}: there is nothing to smooth without --compare. Give both.")
 
     from phloem.display.bar import progress_bar
+    from phloem.display.words import complain
     from phloem.tasks.density import USUAL_SMOOTHING, score_density
 
     with progress_bar("scoring", quiet=quiet) as show:
@@ -229,6 +230,7 @@ def score(
             burnin=parse_burnin(burnin),
             smoothing=(USUAL_SMOOTHING if smoothing is None else smoothing) if compare else None,
             progress=show,
+            notice=complain,
         )
     if as_json:
         print(json.dumps(scores.as_json()))
@@ -278,10 +280,11 @@ def sample(
 ) -> None:
     """Draw topologies from a density and write them, without branch lengths, all of the same weight."""
     from phloem.display.bar import progress_bar
+    from phloem.display.words import complain
     from phloem.tasks.density import sample_density_run
 
     with progress_bar("drawing", quiet=quiet) as show:
-        done = sample_density_run(directory, out, count=count, method=method, seed=seed, progress=show)
+        done = sample_density_run(directory, out, count=count, method=method, seed=seed, progress=show, notice=complain)
     draws = done.draws
     if as_json:
         found = {"trees": count, "topologies": done.topologies, "method": draws.method, "quality": draws.quality}

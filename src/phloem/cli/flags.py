@@ -211,8 +211,11 @@ class Settings:
 
     def resolve(self, base: InferConfig | None = None) -> InferConfig:
         """The configuration: the defaults or `base`, then the preset, then the file, then `--set`, then the flags."""
-        layers = [] if self.file is None else [read_toml(self.file)]
-        return resolve(base=base, preset=self.preset, settings=[*layers, self.flags])
+        return resolve(base=base, preset=self.preset, settings=self.layers())
+
+    def layers(self) -> list[Mapping[str, Any]]:
+        """The settings of the file, if there is one, and then those of the flags."""
+        return [*([] if self.file is None else [read_toml(self.file)]), self.flags]
 
 
 def parse_assignment(text: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from phloem.cli.options import ALIGNMENT_HELP, CHECKPOINT_HELP, TREES_HELP, term
 from phloem.errors import BadArgument, StoppedByUser
 
 if TYPE_CHECKING:
-    from phloem.tasks.infer import Interrupted
+    from phloem.runs.driver import Interrupted
     from phloem.tasks.posterior import Posterior
 
 EXAMPLES = """
@@ -86,18 +86,19 @@ def infer(
 
     from phloem.display.lines import choose_display
     from phloem.runs.checkpoints import parse_interval
-    from phloem.tasks.infer import Interrupted, Request, run_inference
-    from phloem.tasks.training import RunOptions
+    from phloem.runs.driver import Interrupted, RunOptions, RunRequest
+    from phloem.tasks.infer import InferRequest, run_inference
 
-    request = Request(alignment, out, settings.resolve, trees or (), resume, force, shlex.join(sys.argv))
     options = RunOptions(threads, parse_interval(checkpoint_every), tensorboard)
+    run = RunRequest(out, resume, force, shlex.join(sys.argv), options)
+    request = InferRequest(alignment, run, trees or (), settings.preset, settings.layers())
     try:
         with choose_display(plain=plain, quiet=quiet) as show:
-            posterior = run_inference(request, options, show)
+            posterior = run_inference(request, show)
     except Interrupted as stop:
         raise StoppedByUser(how_to_go_on(stop, alignment)) from None
     if as_json:
-        print(json.dumps(posterior.summary))
+        print(json.dumps(posterior.summary.as_json()))
     elif not quiet:
         print_posterior(posterior)
 
@@ -120,9 +121,9 @@ def how_to_go_on(stop: "Interrupted", alignment: str | None) -> str:
 def print_posterior(posterior: "Posterior") -> None:
     """The result for people, where the files are, and what to do next."""
     directory = posterior.directory
-    from phloem.tasks.exports import USUAL_COUNT
+    from phloem.tasks.posterior import USUAL_COUNT
 
-    trees = min(USUAL_COUNT, posterior.summary["draws"]["count"])
+    trees = min(USUAL_COUNT, posterior.summary.draws.count)
     print("\n".join(posterior.describe(terminal_width())))
     print(f"""
 files in {directory}:

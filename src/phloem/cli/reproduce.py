@@ -71,7 +71,7 @@ def density(
     from phloem.display.words import say
     from phloem.experiments.density.task import ExperimentRequest, results, run_experiment
     from phloem.runs.checkpoints import parse_interval
-    from phloem.tasks.density import DensityInterrupted
+    from phloem.runs.driver import Interrupted
 
     request = ExperimentRequest(
         out,
@@ -93,8 +93,8 @@ def density(
                 interval=parse_interval(checkpoint_every),
                 notice=lambda text: say(f"phloem: {text}"),
             )
-    except DensityInterrupted:
-        raise StoppedByUser("stopped, and kept. Go on with the same command and --resume.") from None
+    except Interrupted:
+        raise StoppedByUser("stopped, and kept. Resume it: the same command and --resume.") from None
     if as_json:
         print(json.dumps(results(found)))
     elif not quiet:

@@ -22,6 +22,7 @@ from phloem.config.search import PLAIN_MODEL as PLAIN_MODEL
 from phloem.config.search import BootstrapConfig as BootstrapConfig
 from phloem.config.search import iqtree_model as iqtree_model
 from phloem.config.settings import HEADING as HEADING
+from phloem.config.settings import INFER as INFER
 from phloem.config.settings import FileSettings as FileSettings
 from phloem.config.settings import command_of as command_of
 from phloem.config.settings import differences as differences

@@ -141,3 +141,17 @@ def density_differences(one: DensityConfig, two: DensityConfig) -> list[str]:
     """A line for every setting that is not the same, such as `steps is 8000, not 9000`."""
     others = asdict(two)
     return [f"{name} is {mine}, not {others[name]}" for name, mine in asdict(one).items() if mine != others[name]]
+
+
+def _resolve(*, base=None, preset=None, settings=()):
+    given = {}
+    for layer in settings:
+        given |= {k: v for k, v in layer.items() if v is not None}
+    if base is None or preset is not None:
+        return density_preset(preset or "standard", **given)
+    return changed(base, given, "density")
+
+
+from phloem.config.settings import Schema  # noqa
+
+DENSITY = Schema("density fit", _resolve, density_to_toml, read_density_config, density_differences)

@@ -290,3 +290,20 @@ def _shown(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
+
+
+class Schema:  # stopgap
+    def __init__(self, command, resolve, to_toml, read, differences):
+        self.command, self.resolve, self.to_toml, self.read, self.differences = (
+            command,
+            resolve,
+            to_toml,
+            read,
+            differences,
+        )
+
+    def __class_getitem__(cls, item):
+        return cls
+
+
+INFER = Schema("infer", resolve, to_toml, read_config, differences)

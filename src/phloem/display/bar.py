@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from typing import Protocol, TextIO, cast
 
 from phloem.display import words
+from phloem.display.events import Event, News, Notice
 from phloem.display.lines import shows_panels
-from phloem.display.words import PatientStderr, Speed, say
+from phloem.display.words import PatientStderr, Speed, complain, say
 
 
 class Show(Protocol):
@@ -32,6 +33,23 @@ def progress_bar(what: str, *, quiet: bool = False, clock: Callable[[], float] =
             yield show
     else:
         yield _Lines(what, clock)
+
+
+@contextmanager
+def bar_display(what: str, *, quiet: bool = False) -> Iterator[Callable[[Event], None]]:
+    """A display of one run as a bar, with what its last report says."""
+    with progress_bar(what, quiet=quiet) as show:
+        note = ""
+
+        def display(event: Event) -> None:
+            nonlocal note
+            if isinstance(event, Notice):
+                complain(event.text)
+            elif isinstance(event, News):
+                note = event.report.note if event.report is not None else note
+                show(event.share, note if event.phase == "training" else event.phase)
+
+        yield display
 
 
 def _say_nothing(share: float, note: str = "") -> None:

@@ -1,17 +1,18 @@
-"""What a run tells of itself while it goes."""
+"""What a display shows of a run: what it is about to do, where it is, and lines for the user."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from phloem.runs.events import News as News
+from phloem.runs.events import Notice as Notice
+from phloem.runs.events import Phase as Phase
 
 if TYPE_CHECKING:
     from phloem.data.patterns import AlignmentSummary
-    from phloem.runs.history import Report
-
-Phase = Literal["bootstrap", "support", "training", "evaluation", "done"]
 
 
 class Overview(NamedTuple):
-    """What is about to be done; comes first, once."""
+    """What is about to be done; sent first, once."""
 
     source: str  # the alignment as the user named it
     alignment: "AlignmentSummary"
@@ -20,23 +21,6 @@ class Overview(NamedTuple):
     steps: int  # of training, at most
     runs: int
     directory: Path
-
-
-class News(NamedTuple):
-    """Where a run is; comes a few times a second."""
-
-    run: int  # counted from 1
-    phase: Phase
-    share: float  # of the phase, from 0 to 1
-    step: int = 0  # of training
-    report: "Report | None" = None  # comes when it is new; when a run goes on, the last one comes again
-
-
-class Notice(NamedTuple):
-    """A line for the user; an urgent one even if all else is quiet."""
-
-    text: str
-    urgent: bool = True
 
 
 Event = Overview | News | Notice

@@ -12,7 +12,7 @@ from phloem.display.events import Event, News, Notice, Overview
 from phloem.display.words import PatientStderr, RunProgress, say
 
 if TYPE_CHECKING:
-    from phloem.runs.history import Report
+    from phloem.inference.training import Report
 
 
 class Quiet(AbstractContextManager["Quiet"]):

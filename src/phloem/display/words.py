@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from phloem.display.events import News, Phase
-    from phloem.runs.history import Report
+    from phloem.inference.training import Report
 if TYPE_CHECKING:
     from phloem.display.events import Notice, Overview
 
@@ -62,6 +62,11 @@ def say(line: str) -> None:
     stream = PatientStderr()
     stream.write(line + "\n")
     stream.flush()
+
+
+def complain(text: str) -> None:
+    """A line of phloem's on standard error."""
+    say(f"phloem: {text}")
 
 
 class Speed:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,15 +18,15 @@ from phloem.errors import BadArgument
 from phloem.inference.adam import Adam
 from phloem.inference.training import decay_at
 from phloem.random_streams import RandomStream
-from phloem.runs.driver import CountedSteps, looks_of, take_steps
-from phloem.runs.history import StepHistory
+from phloem.runs.driver import Trainable, report_steps, take_steps
+from phloem.runs.history import History
 from phloem.trees.generation import all_topologies
 from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch, TopologyIndex
 
 
 class DensityReport(NamedTuple):
-    """A line of a density's history."""
+    """A row of a density's history."""
 
     step: int
     seconds: float  # of training, over all sessions
@@ -35,6 +35,13 @@ class DensityReport(NamedTuple):
     log_normalizer: float  # of the model as it is: what is still to be taken off its log-probabilities
     normalizer_error: float  # standard error of that; 0 where all topologies were summed
     divergence: float  # Kullback–Leibler, from the sample to the normalised model
+
+    recent = "losses"
+
+    @property
+    def note(self) -> str:
+        """What a progress bar says of it."""
+        return f"loss {self.loss:.4f}   divergence {self.divergence:.4f}"
 
     @classmethod
     def from_row(cls, row: Sequence[float | str]) -> "DensityReport":
@@ -88,12 +95,6 @@ def few_topologies(noise: Noise) -> TopologyBatch | None:
     return all_topologies(noise.taxon_count) if noise.taxon_count <= MOST_TAXA_TO_LIST else None
 
 
-class DensityHistory(StepHistory[DensityReport]):
-    """The history of a density's training: `recent` has the losses of the steps since the last report."""
-
-    report_type = DensityReport
-
-
 class DensityStep(NamedTuple):
     """What a step saw."""
 
@@ -101,8 +102,13 @@ class DensityStep(NamedTuple):
     loss: float  # of its batch, before the parameters moved
     skipped: bool  # the loss or its gradient was no finite number, and the parameters stayed where they were
 
+    @property
+    def value(self) -> float | None:
+        """The loss, for the history; None if the step was skipped."""
+        return None if self.skipped else self.loss
 
-class DensityTraining(CountedSteps):
+
+class DensityTraining(Trainable):
     """A model on its way to a sample. Given the config and the seed, the n-th step has its own random numbers."""
 
     name = "density"
@@ -113,7 +119,7 @@ class DensityTraining(CountedSteps):
         self, sample: TreeSample, noise: Noise, config: DensityConfig, *, model: EnergyModel | None = None
     ) -> None:
         """model: in place of the one that the config describes, such as one with a convolution of your own."""
-        super().__init__()
+        super().__init__(config.steps)
         if noise.taxon_count != len(sample.taxa):
             raise BadArgument(f"density: noise on {noise.taxon_count} taxa for trees on {len(sample.taxa)}.")
         self.config = config
@@ -125,7 +131,7 @@ class DensityTraining(CountedSteps):
 
     def step(self) -> DensityStep:
         """Draw trees of the data and of the noise, and move the parameters so as to tell them better apart."""
-        number = self._next_step(self.config.steps)
+        number = self._next_step()
         loss = self.gradients(number)
         moved = math.isfinite(loss) and self._adam.step(self.config.rate * decay_at(number, self.config))
         self._count(number, moved)
@@ -152,44 +158,41 @@ class DensityTraining(CountedSteps):
         }
 
 
-def train_density(
-    training: DensityTraining,
-    appraise: Appraiser,
-    *,
-    history: DensityHistory | None = None,
-    progress: Callable[[DensityReport], None] | None = None,
-    after_step: Callable[[DensityStep], None] | None = None,
-) -> list[DensityReport]:
-    """Take the steps that are left; every now and then see how good the density is.
+class DensityReporter:
+    """Evaluates a density during its training."""
 
-    history: of the steps that were taken before; it is carried on.
-    """
-    history = DensityHistory() if history is None else history
-    config = training.config
+    def __init__(self, training: DensityTraining, appraise: Appraiser) -> None:
+        self.steps = report_steps(training.steps, training.config.reports)
+        self._training = training
+        self._appraise = appraise
 
-    def look(start: float) -> DensityReport:
+    def __call__(self, history: History[DensityReport], start: float) -> DensityReport:
+        """The report after the last step. start: when the clock of the training began."""
+        training = self._training
         step = training.steps_done
-        found = appraise(training.density, stream=RandomStream(config.seed, "density/report", step))
+        found = self._appraise(training.density, stream=RandomStream(training.config.seed, "density/report", step))
         return DensityReport(
             step=step,
             seconds=time.monotonic() - start,
-            loss=float(np.mean(history.recent)) if history.recent else math.nan,
+            loss=history.recent_mean,
             expected_loss=math.nan if found.expected_loss is None else found.expected_loss,
             log_normalizer=found.normalizer.log_value,
             normalizer_error=found.normalizer.error,
             divergence=found.divergence,
         )
 
-    return take_steps(
-        training,
-        history,
-        looks=looks_of(config.steps, config.reports),
-        look=look,
-        value_of=lambda info: None if info.skipped else info.loss,
-        is_done=lambda: training.steps_done >= config.steps,
-        progress=progress,
-        after_step=after_step,
-    )
+
+def train_density(
+    training: DensityTraining, appraise: Appraiser, *, history: History[DensityReport] | None = None
+) -> list[DensityReport]:
+    """Take the steps that are left, with reports on the way; for a run with checkpoints see `runs.driver.train`.
+
+    history: of the steps that were taken before; it is extended.
+    """
+    history = History(DensityReport) if history is None else history
+    for _ in take_steps(training, DensityReporter(training, appraise), history):
+        pass
+    return history.reports
 
 
 def new_model(taxon_count: int, config: DensityConfig) -> EnergyModel:

@@ -15,8 +15,8 @@ from phloem.inference.draws import DrawCollector
 from phloem.inference.evaluation import draw_log_weights
 from phloem.inference.particles import ESTIMATORS, check_same_taxa, doubly_reparameterized, draw_particles
 from phloem.random_streams import RandomStream
-from phloem.runs.driver import CountedSteps, looks_of, take_steps
-from phloem.runs.history import History, Report
+from phloem.runs.driver import Trainable, report_steps, take_steps
+from phloem.runs.history import History
 from phloem.target.posterior import TreePosterior
 from phloem.variational.joint import JointModel
 
@@ -64,12 +64,7 @@ def decay_at(step: int, config: Decaying) -> float:
     return config.stair_factor ** int(done * config.stairs)
 
 
-def is_done(steps_done: int, reports: Sequence[Report], config: TrainingConfig) -> bool:
-    """Whether training ends here. It depends on nothing but the steps and reports so far, so a resumed run agrees."""
-    return steps_done >= config.steps or (config.stop == "auto" and is_flat(reports))
-
-
-def is_flat(reports: Sequence[Report]) -> bool:
+def is_flat(reports: "Sequence[Report]") -> bool:
     """Whether a straight line through the bounds of the last reports, all at full temperature, rises no more."""
     last = [report for report in reports[-WINDOW:] if report.inverse_temperature == 1]
     if len(last) < WINDOW:
@@ -87,8 +82,13 @@ class StepInfo(NamedTuple):
     lower_bound: float  # of the tempered target, before the parameters moved
     skipped: bool  # the bound or its gradient was no finite number, and some parameters stayed where they were
 
+    @property
+    def value(self) -> float | None:
+        """The bound, for the history; None if the step was skipped."""
+        return None if self.skipped else self.lower_bound
 
-class Training(CountedSteps):
+
+class Training(Trainable):
     """A model on its way to the target. Given the config and the seed, the n-th step has its own random numbers."""
 
     name = "training"
@@ -96,7 +96,7 @@ class Training(CountedSteps):
     advice = "Use a lower learning rate (--set training.rate=0.001) or more --steps, which make the warm-up longer."
 
     def __init__(self, model: JointModel, target: TreePosterior, config: TrainingConfig, *, seed: int) -> None:
-        super().__init__()
+        super().__init__(config.steps)
         check_same_taxa(model, target)
         self.model = model
         self.target = target
@@ -109,7 +109,7 @@ class Training(CountedSteps):
 
     def step(self) -> StepInfo:
         """Draw particles, estimate the bound's gradient, and move the parameters along it."""
-        number = self._next_step(self.config.steps)
+        number = self._next_step()
         inverse_temperature, branch_rate, topology_rate = settings_at(number, self.config)
         lower_bound = self.gradients(number, inverse_temperature)
         moved = math.isfinite(lower_bound)
@@ -149,47 +149,79 @@ class Training(CountedSteps):
             "counters": self._counters(),
         }
 
+    def is_done(self, reports: "list[Report]") -> bool:
+        """Whether all steps are taken or, if the config says so, the bound has stopped rising."""
+        return super().is_done(reports) or (self.config.stop == "auto" and is_flat(reports))
+
+
+class Report(NamedTuple):
+    """A row of the history."""
+
+    step: int
+    seconds: float  # of training, over all sessions
+    inverse_temperature: float
+    lower_bound: float  # of the tempered target, the mean over the steps since the last report
+    elbo: float  # of the target itself
+    topologies: int  # distinct ones among the draws that gave the ELBO
+    skipped: int  # steps so far that moved nothing, as their bound or gradient was not finite
+
+    recent = "bounds"
+
+    @classmethod
+    def from_row(cls, row: Sequence[float | str]) -> "Report":
+        """From the numbers of a table's row, or their text."""
+        step, seconds, inverse_temperature, lower_bound, elbo, topologies, skipped = row
+        return cls(
+            int(step),
+            float(seconds),
+            float(inverse_temperature),
+            float(lower_bound),
+            float(elbo),
+            int(topologies),
+            int(skipped),
+        )
+
+
+class Reporter:
+    """Evaluates the model as it is, by draws that do not train it."""
+
+    def __init__(self, training: Training, evaluation: EvaluationConfig) -> None:
+        self.steps = report_steps(training.steps, evaluation.reports)
+        self._training = training
+        self._samples = evaluation.report_samples
+
+    def __call__(self, history: History[Report], start: float) -> Report:
+        """The report after the last step. start: when the clock of the training began."""
+        training = self._training
+        step = training.steps_done
+        drawn = DrawCollector()
+        stream = RandomStream(training.seed, "report", step)
+        log_weights = draw_log_weights(training.model, training.target, self._samples, stream=stream, keep=drawn)
+        return Report(
+            step=step,
+            seconds=time.monotonic() - start,
+            inverse_temperature=settings_at(step, training.config).inverse_temperature,
+            lower_bound=history.recent_mean,
+            elbo=float(log_weights.mean()),
+            topologies=drawn.topology_count,
+            skipped=training.skipped,
+        )
+
 
 def train(
     training: Training,
     evaluation: EvaluationConfig,
     *,
-    history: History | None = None,
+    history: History[Report] | None = None,
     progress: Callable[[Report], None] | None = None,
-    after_step: Callable[[StepInfo], None] | None = None,
 ) -> list[Report]:
-    """Take the steps that are left; every now and then look how good the model is.
+    """Take the steps that are left, with reports on the way; for a run with checkpoints see `runs.driver.train`.
 
-    history: of the steps that were taken before; it is carried on. A request to stop (Ctrl-C) waits for the end of a
-    step, but not of the first, which compiles what no one has used before.
+    history: of the steps that were taken before; it is extended. A request to stop (Ctrl-C) waits for the end of a
+    step, but not of the first, which compiles what has not been used before.
     """
-    history = History() if history is None else history
-    return take_steps(
-        training,
-        history,
-        looks=looks_of(training.config.steps, evaluation.reports),
-        look=lambda start: _look(training, evaluation, history, start),
-        value_of=lambda info: None if info.skipped else info.lower_bound,
-        is_done=lambda: is_done(training.steps_done, history.reports, training.config),
-        progress=progress,
-        after_step=after_step,
-    )
-
-
-def _look(training: Training, evaluation: EvaluationConfig, history: History, start: float) -> Report:
-    """Draw from the model without training it."""
-    step = training.steps_done
-    drawn = DrawCollector()
-    stream = RandomStream(training.seed, "report", step)
-    log_weights = draw_log_weights(
-        training.model, training.target, evaluation.report_samples, stream=stream, keep=drawn
-    )
-    return Report(
-        step=step,
-        seconds=time.monotonic() - start,
-        inverse_temperature=settings_at(step, training.config).inverse_temperature,
-        lower_bound=float(np.mean(history.recent)) if history.recent else math.nan,
-        elbo=float(log_weights.mean()),
-        topologies=drawn.topology_count,
-        skipped=training.skipped,
-    )
+    history = History(Report) if history is None else history
+    for report in take_steps(training, Reporter(training, evaluation), history):
+        if report is not None and progress is not None:
+            progress(report)
+    return history.reports

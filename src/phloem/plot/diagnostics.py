@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from phloem.arrays import BoolArray, FloatArray, LongArray
 from phloem.errors import BadArgument
+from phloem.inference.training import Report
 from phloem.plot.style import (
     AXIS_WIDTH,
     BLUE,
@@ -26,7 +27,6 @@ from phloem.plot.style import (
     figure_of,
     styled,
 )
-from phloem.runs.history import Report
 
 if TYPE_CHECKING:
     from phloem.inference.gap import AmortizationGaps

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from phloem.arrays import FloatArray
+from phloem.inference.training import Report
 from phloem.report.wording import MINUS
-from phloem.runs.history import Report
 
 BINS = 36
 RUN_LOOKS = 6  # colours of the style sheet for runs, used in turn

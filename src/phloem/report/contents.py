@@ -7,20 +7,14 @@ from typing import Any, NamedTuple
 
 from phloem.data.patterns import AlignmentSummary
 from phloem.inference.evaluation import Evaluation
+from phloem.inference.summary import CredibleSet
+from phloem.inference.training import Report
 from phloem.inference.trust import Trust
-from phloem.runs.history import Report
 from phloem.trees.branch_lengths import SplitLengths
 from phloem.trees.consensus import SummaryTree
 from phloem.trees.sample import GroupedTrees, TreeSample
 
 PAPER = "https://openreview.net/forum?id=hVVUY7p64WL"
-
-
-class CredibleSet(NamedTuple):
-    """How many of the most probable topologies hold at least this share of the probability."""
-
-    share: float
-    topologies: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

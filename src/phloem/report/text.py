@@ -3,8 +3,7 @@
 import math
 import textwrap
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from phloem.arrays import FloatArray
 from phloem.errors import BadArgument
 from phloem.inference.agreement import ReferenceComparison
 from phloem.inference.evaluation import Estimated
+from phloem.inference.summary import Summary
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import SplitFrequencies, nontrivial_splits
 from phloem.trees.topology import TopologyBatch
@@ -152,21 +152,21 @@ def _cells(text: str) -> int:
 
 
 def describe_posterior(
-    summary: Mapping[str, Any], topologies: TreeSample, clades: SplitFrequencies, *, width: int = 80
+    summary: Summary, topologies: TreeSample, clades: SplitFrequencies, *, width: int = 80
 ) -> Iterator[str]:
     """Lines of at most `width` characters."""
-    if not summary["finished"]:
-        yield from textwrap.wrap(f"not finished: this is the posterior after {summary['steps']:,} steps", width)
+    if not summary.finished:
+        yield from textwrap.wrap(f"not finished: this is the posterior after {summary.steps:,} steps", width)
         yield ""
     yield from describe_estimates(summary, width)
-    if summary.get("stopped_early"):
-        yield f"stopped after {summary['steps']:,} steps: the bound was flat"
-    if summary.get("skipped_steps"):
-        yield f"{summary['skipped_steps']:,} steps had no finite bound or gradient and were skipped"
+    if summary.stopped_early:
+        yield f"stopped after {summary.steps:,} steps: the bound was flat"
+    if summary.skipped_steps:
+        yield f"{summary.skipped_steps:,} steps had no finite bound or gradient and were skipped"
     yield ""
     yield from describe_trust(summary, width)
     yield ""
-    yield from _best(topologies, summary["distinct_topologies"], width)
+    yield from _best(topologies, summary.found.distinct_topologies, width)
     yield from textwrap.wrap(_credible(summary), width)
     yield ""
     yield from textwrap.wrap("clade supports in percent, on the most probable topology", width)
@@ -174,16 +174,15 @@ def describe_posterior(
     yield from draw_tree(best, topologies.taxa, supports_of(best, clades), width=width)
 
 
-def describe_estimates(summary: Mapping[str, Any], width: int) -> Iterator[str]:
+def describe_estimates(summary: Summary, width: int) -> Iterator[str]:
     """The marginal likelihood and the bounds."""
     for title, name in (
         ("log marginal likelihood", "log_marginal_likelihood"),
         ("ELBO", "elbo"),
         ("multi-sample bound", "lower_bound"),
     ):
-        yield f"{title:<24}{describe_estimate(Estimated(**summary[name]))}"
-    how = summary["evaluation"]
-    estimates, trees = _counted(how["repeats"], "estimate", "estimates"), _counted(how["samples"], "tree", "trees")
+        yield f"{title:<24}{describe_estimate(getattr(summary.evaluation, name))}"
+    estimates, trees = _counted(summary.repeats, "estimate", "estimates"), _counted(summary.samples, "tree", "trees")
     estimates = f"(means and standard deviations of {estimates} from {trees} each)"
     yield from textwrap.wrap(estimates, width)
 
@@ -193,11 +192,12 @@ def describe_estimate(estimate: Estimated) -> str:
     return f"{estimate.mean:12.3f}" + ("" if estimate.std is None else f" ± {estimate.std:.3f}")
 
 
-def describe_counts(summary: Mapping[str, Any], width: int) -> list[str]:
+def describe_counts(summary: Summary, width: int) -> list[str]:
     """How many topologies were drawn, and how many are probable."""
     return [
         *textwrap.wrap(
-            f"{_counted(summary['distinct_topologies'], 'topology', 'topologies')} drawn; {_credible(summary)}", width
+            f"{_counted(summary.found.distinct_topologies, 'topology', 'topologies')} drawn; {_credible(summary)}",
+            width,
         )
     ]
 
@@ -218,14 +218,14 @@ def describe_reference(found: ReferenceComparison) -> Iterator[str]:
     yield f"  topologies in 95 % credible sets          {reference:,} (reference), {ours:,} (weighted draws)"
 
 
-def describe_trust(summary: Mapping[str, Any], width: int) -> Iterator[str]:
+def describe_trust(summary: Summary, width: int) -> Iterator[str]:
     """The verdict, what it rests on, and what to do."""
-    trust = summary["trust"]
-    yield f"can it be trusted? {trust['level'].upper() if trust['level'] != 'good' else 'good'}"
-    for finding in trust["findings"]:
-        line = f"  {finding['name']}: {finding['value']}, {finding['level']}"
+    trust = summary.trust
+    yield f"can it be trusted? {trust.level.upper() if trust.level != 'good' else 'good'}"
+    for finding in trust.findings:
+        line = f"  {finding.name}: {finding.value}, {finding.level}"
         yield from textwrap.wrap(line, width, subsequent_indent="    ")
-    yield from textwrap.wrap(trust["advice"], width, initial_indent="  ", subsequent_indent="  ")
+    yield from textwrap.wrap(trust.advice, width, initial_indent="  ", subsequent_indent="  ")
 
 
 def supports_of(topology: TopologyBatch, clades: SplitFrequencies) -> FloatArray:
@@ -240,9 +240,9 @@ def _counted(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-def _credible(summary: Mapping[str, Any]) -> str:
+def _credible(summary: Summary) -> str:
     sets = ", ".join(
-        f"{100 * found['share']:g}\N{NO-BREAK SPACE}%: {found['topologies']:,}" for found in summary["credible_sets"]
+        f"{100 * one.share:g}\N{NO-BREAK SPACE}%: {one.topologies:,}" for one in summary.found.credible_sets
     )
     return f"topologies in the credible sets: {sets}"
 

@@ -1,15 +1,28 @@
-"""A run's checkpoints: the folder, when one is written, and what happens if that fails."""
+"""A run's checkpoints: what one holds, the folder they are in, when one is saved, and what happens if that fails."""
 
 import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from phloem.arrays import AnyArray
+from phloem.config.settings import Schema
 from phloem.errors import BadArgument, DiskFull, FileProblem
 from phloem.interrupts import held
-from phloem.storage.arrays import OtherFormat, OtherKind
+from phloem.runs.history import History
+from phloem.storage.arrays import (
+    OtherFormat,
+    OtherKind,
+    Sealed,
+    making_sense,
+    prefixed,
+    read_sealed,
+    without_prefix,
+    write_sealed,
+)
 from phloem.storage.files import cannot_read, cannot_write
 
 KEPT = 2  # the newest and the one before it
@@ -18,35 +31,85 @@ RETRY_SECONDS = 10.0
 PATIENCE_SECONDS = 600.0  # at the end of training, when there is nothing else left to do
 UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
+Config = TypeVar("Config")
+Inputs = TypeVar("Inputs")
 
-class AtStep(Protocol):
-    """Something at the end of a step, all that a run needs to go on from there."""
+
+@dataclass(frozen=True, slots=True)
+class RunKind(Generic[Config, Inputs]):
+    """The runs of one command: their settings, their reports, and which files they have besides checkpoints."""
+
+    schema: Schema[Config]
+    report: type[Any]  # a named tuple: a row of the history
+    pack: Callable[[Inputs], Sealed]  # what a run is made from, as arrays and texts
+    unpack: Callable[[Sealed, Config, Path], Inputs]
+    results: tuple[str, ...]  # those that are missing are made again from the last checkpoint
+    exports: tuple[str, ...] = ()  # made from the results, for other programs
+    beginnings: tuple[str, ...] = ()  # what may be in a directory before a run begins there
+    layout: str = "1"  # of checkpoint files
 
     @property
-    def step(self) -> int: ...
+    def name(self) -> str:
+        """The words of the command after `phloem`."""
+        return self.schema.command
 
 
-C = TypeVar("C", bound=AtStep)
+@dataclass(frozen=True, slots=True, eq=False)
+class Checkpoint(Generic[Config, Inputs]):
+    """A run at the end of a step: all that it needs to resume."""
+
+    config: Config
+    inputs: Inputs  # what the run is made from, such as an alignment and a support
+    training: dict[str, AnyArray]
+    history: History[Any]
+
+    @property
+    def step(self) -> int:
+        return int(self.training["counters"][0])
 
 
-class CheckpointFolder(Generic[C]):
+def write_checkpoint(kind: RunKind[Config, Inputs], checkpoint: Checkpoint[Config, Inputs], path: Path) -> None:
+    """Write a checkpoint; a reader finds all of it or nothing."""
+    arrays, texts = kind.pack(checkpoint.inputs)
+    arrays = {
+        **arrays,
+        **prefixed("training", checkpoint.training),
+        **prefixed("history", checkpoint.history.as_arrays()),
+    }
+    texts = {**texts, "config": kind.schema.to_toml(checkpoint.config)}
+    write_sealed(path, arrays, texts, kind=kind.name, layout=kind.layout)
+
+
+def read_checkpoint(kind: RunKind[Config, Inputs], path: Path) -> Checkpoint[Config, Inputs]:
+    """The checkpoint in a file; an error that says what is wrong with any other file."""
+    found = read_sealed(path, kind=kind.name, layout=kind.layout)
+    with making_sense(path):
+        config = kind.schema.read(found.texts["config"], str(path))
+        return Checkpoint(
+            config,
+            kind.unpack(found, config, path),
+            without_prefix("training", found.arrays),
+            History.from_arrays(kind.report, without_prefix("history", found.arrays)),
+        )
+
+
+class CheckpointFolder(Generic[Config, Inputs]):
     """The last two checkpoints of a run, each named after its step."""
 
-    def __init__(self, path: Path, read: Callable[[Path], C], write: Callable[[C, Path], None]) -> None:
+    def __init__(self, path: Path, kind: RunKind[Config, Inputs]) -> None:
         self.path = path
-        self._read = read
-        self._write = write
+        self._kind = kind
 
-    def add(self, checkpoint: C) -> None:
+    def add(self, checkpoint: Checkpoint[Config, Inputs]) -> None:
         """Write one, then remove those that are too old."""
         name = f"step-{checkpoint.step:09}.safetensors"
         try:
             self.path.mkdir(exist_ok=True)
         except OSError as problem:
             raise cannot_write(self.path, problem) from None
-        self._write(checkpoint, self.path / name)
+        write_checkpoint(self._kind, checkpoint, self.path / name)
         older = [path for path in checkpoint_files(self.path) if path.name < name]
-        # These are damaged, or this run would have gone on from them.
+        # Later ones are damaged, or this run would have resumed from them.
         later = [path for path in checkpoint_files(self.path) if path.name > name]
         for path in [*older[KEPT - 1 :], *later]:
             with suppress(OSError):
@@ -57,16 +120,16 @@ class CheckpointFolder(Generic[C]):
         for path in checkpoint_files(self.path):
             path.unlink()
 
-    def newest(self) -> tuple[C | None, list[str]]:
-        """The checkpoint with the most steps that is whole, and what is wrong with the others.
+    def newest(self) -> tuple[Checkpoint[Config, Inputs] | None, list[str]]:
+        """The whole checkpoint with the most steps, and what is wrong with the others.
 
-        Files are known by what they hold: their names may have been swapped.
+        Steps are taken from what files hold, not from their names, which may have been swapped.
         """
-        found: list[C] = []
+        found: list[Checkpoint[Config, Inputs]] = []
         problems: list[str] = []
         for path in checkpoint_files(self.path):
             try:
-                found.append(self._read(path))
+                found.append(read_checkpoint(self._kind, path))
             except (OtherFormat, OtherKind):
                 raise
             except FileProblem as problem:
@@ -107,27 +170,29 @@ def parse_interval(text: str) -> CheckpointInterval:
     raise BadArgument(f"--checkpoint-every {text}: give seconds, such as 90s, 5m or 1h, or steps, such as 1000steps.")
 
 
-class Steps(Protocol):
-    """A training, which counts its steps."""
+class Saveable(Protocol):
+    """A training that counts its steps and can give its state."""
 
     steps_done: int
 
+    def state(self) -> dict[str, AnyArray]: ...
 
-class Saver(Generic[C]):
-    """Keeps a run's checkpoints up to date."""
+
+class Saver(Generic[Config, Inputs]):
+    """Decides when a run is saved. A full disk must not end a training: the user is told, and it is tried again."""
 
     def __init__(
         self,
-        folder: CheckpointFolder[C],
-        training: Steps,
-        capture: Callable[[], C],
+        folder: CheckpointFolder[Config, Inputs],
+        checkpoint: Checkpoint[Config, Inputs],
+        training: Saveable,
         interval: CheckpointInterval,
         notice: Callable[[str], None],
     ) -> None:
-        """training: as it was saved last. capture: makes a checkpoint of it as it is."""
+        """checkpoint: the last one. Its history is the one that training extends, so only the state is taken anew."""
         self._folder = folder
+        self._checkpoint = checkpoint
         self._training = training
-        self._capture = capture
         self._interval = interval
         self._notice = notice
         self._due = self._next_due()
@@ -140,7 +205,8 @@ class Saver(Generic[C]):
         now = time.monotonic()
         step = self._training.steps_done
         steps = self._interval.steps
-        if (now >= self._due if steps is None else step - self.saved_step >= steps) and now >= self._retry_at:
+        is_due = now >= self._due if steps is None else step - self.saved_step >= steps
+        if is_due and now >= self._retry_at:
             self.save_if_possible()
 
     @contextmanager
@@ -160,12 +226,12 @@ class Saver(Generic[C]):
 
     def save(self) -> None:
         """Write a checkpoint of the training as it is."""
-        self._folder.add(self._capture())
+        self._folder.add(replace(self._checkpoint, training=self._training.state()))
         self.saved_step = self._training.steps_done
         self._due = self._next_due()
 
-    def save_if_possible(self, meanwhile: str = "training goes on") -> bool:
-        """Save; a disk that is full is told of, once, and tried again after a while."""
+    def save_if_possible(self, meanwhile: str = "training continues") -> bool:
+        """Save; if that fails, as on a full disk, say so once and try again after a while."""
         try:
             self.save()
         except FileProblem as problem:
@@ -177,12 +243,12 @@ class Saver(Generic[C]):
             self._problem = problem
             return False
         if self._retry_at:
-            self._notice(f"the run could be saved again, at step {self.saved_step:,}")
+            self._notice(f"the run is saved again, at step {self.saved_step:,}")
             self._retry_at = 0.0
         return True
 
     def save_patiently(self) -> None:
-        """Save, and wait for a disk that is full: nothing else is left to do and much to lose."""
+        """Save, and wait while the disk is full: nothing else is left to do, and there is much to lose."""
         give_up = time.monotonic() + PATIENCE_SECONDS
         while not self.save_if_possible("waiting for space"):
             if not isinstance(self._problem, DiskFull) or time.monotonic() + RETRY_SECONDS > give_up:

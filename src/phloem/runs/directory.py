@@ -1,47 +1,310 @@
-"""The directory of a run: who owns it, the lock, the files in it, and where they came from."""
+"""The directory of a run: its owner, its lock, its files, where they came from, and what earlier sessions left.
+
+A directory holds one run, or several below it in directories `run-1`, `run-2`, … of the same kind.
+"""
 
 import hashlib
 import json
 import platform
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic
 
 from filelock import FileLock, Timeout
 
 from phloem.config import command_of
 from phloem.errors import BadArgument, FileProblem
 from phloem.runs.checkpoints import FILE_NAME as CHECKPOINT_NAME
-from phloem.runs.checkpoints import C, CheckpointFolder, checkpoint_files
+from phloem.runs.checkpoints import Checkpoint, CheckpointFolder, Config, Inputs, RunKind, checkpoint_files
 from phloem.storage.arrays import FIRST_KIND, sealed_kind
-from phloem.storage.files import cannot_read, cannot_write, check_can_write, remove_leftovers, write_text
+from phloem.storage.files import cannot_read, cannot_write, check_can_write, read_bytes, remove_leftovers, write_text
 
 CONFIG = "config.toml"
 PROVENANCE = "provenance.json"
+HISTORY = "history.csv"
+SUMMARY = "summary.json"
 CHECKPOINTS = "checkpoints"
-RUN_NAME = re.compile(r"run-([1-9]\d{0,2})")
+TENSORBOARD = "tensorboard"
 LOCK = ".lock"
+RUN_NAME = re.compile(r"run-([1-9]\d{0,2})")
 PACKAGES = ("phloem", "numpy", "torch", "numba", "safetensors")
 
 
-def read_provenance(path: Path) -> dict[str, Any]:
-    """What the file says; nothing if it is none of phloem's, which is no reason to complain: it is for the records."""
+class RunDirectory(Generic[Config, Inputs]):
+    """A directory that holds a run of one command, or several runs in directories below it."""
+
+    def __init__(self, path: Path, kind: RunKind[Config, Inputs]) -> None:
+        self.path = path
+        self.kind = kind
+        self.checkpoints = CheckpointFolder(path / CHECKPOINTS, kind)
+        self.tensorboard = path / TENSORBOARD
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The files of a finished run that cannot be made from other files."""
+        return CONFIG, PROVENANCE, HISTORY, *self.kind.results, SUMMARY
+
+    def child(self, number: int) -> "RunDirectory[Config, Inputs]":
+        """The directory of one of several runs, counted from 1."""
+        return RunDirectory(self.path / f"run-{number}", self.kind)
+
+    def children(self) -> "list[RunDirectory[Config, Inputs]]":
+        """The directories of several runs, up to the last that exists: one before it may have been lost."""
+        numbers = [number for number in run_folders(self.path).values() if self.child(number)._has_begun()]
+        return [self.child(number) for number in range(1, max(numbers, default=0) + 1)]
+
+    def runs(self) -> "list[RunDirectory[Config, Inputs]]":
+        """The several runs, or the one that is here."""
+        return self.children() or [self]
+
+    def holds_run(self) -> bool:
+        """Whether a run of this command, or one of several, has begun here."""
+        return self._has_begun() or bool(self.children())
+
+    def _has_begun(self) -> bool:
+        """Other programs have files of such names too, so it takes a trace of this command."""
+        owners = set(find_traces(self.path, expected=self.kind.name).values())
+        return self.kind.name in owners or owners == {None}
+
+    def check_holds_run(self) -> None:
+        """Raise unless a run of this command has begun here; if one of another has, say which."""
+        if not self.holds_run():
+            self.refuse_others()
+            raise FileProblem(f"{self.path}: holds no phloem run. Check the path.")
+
+    def refuse_others(self) -> None:
+        """Raise if a run of another command is here, or where one of several runs would be."""
+        for folder in (self.path, *run_folders(self.path)):
+            traces = find_traces(folder, expected=self.kind.name)
+            for file, owner in traces.items():
+                if owner not in (self.kind.name, None):
+                    what = f"{file}: is of a run" if self.kind.name in traces.values() else f"{folder}: is a run"
+                    raise FileProblem(
+                        f"{what} of `phloem {owner}`, not of `phloem {self.kind.name}`. Name another directory."
+                    )
+
+    def newest_checkpoint(self, notice: Callable[[str], None]) -> Checkpoint[Config, Inputs] | None:
+        """What the run can resume from, if anything; the user gets a notice of damaged checkpoints."""
+        found, problems = self.checkpoints.newest()
+        if problems and found is None:
+            raise BadArgument(f"{problems[0]} No other checkpoint of the run is whole. Start again with --force.")
+        for problem in problems:
+            notice(f"{problem} Another one is whole.")
+        return found
+
+    def saved_step(self) -> int | None:
+        """The step that a stopped run resumes from: of several runs the least."""
+        with suppress(FileProblem):
+            found = [run.checkpoints.newest()[0] for run in self.runs()]
+            return min((checkpoint.step for checkpoint in found if checkpoint is not None), default=None)
+        return None
+
+    def make(self) -> None:
+        """Create the directory, if it does not exist yet."""
+        try:
+            self.path.mkdir(exist_ok=True)
+        except OSError as problem:
+            raise cannot_write(self.path, problem) from None
+
+    def clear(self) -> None:
+        """Remove a run, and nothing that is not phloem's or belongs to another command."""
+        self.refuse_others()
+        try:
+            for name in (*self.needed, *self.kind.exports):
+                (self.path / name).unlink(missing_ok=True)
+            self.checkpoints.clear()
+            for path in self.tensorboard.glob("events.out.tfevents.*"):
+                path.unlink()
+            for folder in (self.checkpoints.path, self.tensorboard):
+                with suppress(OSError):  # it holds somebody else's files
+                    folder.rmdir()
+            for child in self.children():
+                child.clear()
+                (child.path / LOCK).unlink(missing_ok=True)
+                with suppress(OSError):
+                    child.path.rmdir()
+        except OSError as problem:
+            raise cannot_write(self.path, problem) from None
+
+    def has_results(self) -> bool:
+        """Whether all results exist. Missing ones can be made again from the last checkpoint."""
+        return all((self.path / name).exists() for name in self.needed)
+
+    def has_exports(self) -> bool:
+        """Whether the files for other programs exist."""
+        return all((self.path / name).exists() for name in self.kind.exports)
+
+    def read_config(self) -> Config | None:
+        """The settings in `config.toml`, if it exists."""
+        path = self.path / CONFIG
+        if not path.exists():
+            return None
+        return self.kind.schema.read(read_bytes(path).decode(errors="replace"), str(path))
+
+    def record(self, config: Config, inputs: Mapping[str, Any], *, seed: int, command: str) -> None:
+        """Write down what the run is: where it comes from, with a line for this session, then its settings.
+
+        inputs: what the run is made from, by name, among them `trees`, a list; what is empty stays as it was.
+        """
+        before = read_provenance(self.path / PROVENANCE)
+        began = datetime.now(UTC).isoformat(timespec="seconds")
+        self.write_json(
+            PROVENANCE,
+            {
+                "kind": self.kind.name,
+                **{name: given or before.get(name, given) for name, given in inputs.items()},
+                "seed": seed,
+                "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+                "system": platform.platform(),
+                "sessions": [*before.get("sessions", ()), {"began": began, "command": command}],
+            },
+        )
+        self.write(CONFIG, self.kind.schema.to_toml(config))
+
+    def write_summary(self, summary: dict[str, Any]) -> None:
+        """Write the summary of new results. Exports of earlier ones are removed first: they must not seem current."""
+        try:
+            for name in self.kind.exports:
+                (self.path / name).unlink(missing_ok=True)
+        except OSError as problem:
+            raise cannot_write(self.path, problem) from None
+        self.write_json(SUMMARY, summary)
+
+    def refuse_overwriting(self, path: Path) -> None:
+        """Raise if a file to be written is one that the run, or one of several, needs."""
+        target = path.resolve()
+        home = self.path.resolve()
+        if target.parent == home and target.name in self.needed:
+            raise BadArgument(f"{path}: is a file of the run itself. Name another one.")
+        if target.parent == home / CHECKPOINTS:
+            raise BadArgument(f"{path}: is where the run keeps its checkpoints. Name another file.")
+        for child in self.children():
+            child.refuse_overwriting(path)
+
+    def write(self, name: str, content: str) -> None:
+        """Write a text file, whole or not at all."""
+        write_text(self.path / name, content)
+
+    def write_json(self, name: str, content: dict[str, Any]) -> None:
+        """Write a JSON file for people and programs."""
+        self.write(name, json.dumps(content, indent=2) + "\n")
+
+
+@contextmanager
+def claimed(
+    directory: RunDirectory[Config, Inputs], *, resume: bool = False, force: bool = False, patience: float = 0.0
+) -> Iterator[RunDirectory[Config, Inputs]]:
+    """A run directory that no one else can use meanwhile: a new one, or one whose run is resumed or replaced.
+
+    patience: seconds to wait for another run in it. A new directory in which nothing was written is removed.
+    """
+    path = directory.path
+    if resume and force:
+        raise BadArgument("--resume and --force: a run is either resumed or replaced. Give one of them.")
     try:
-        found = json.loads(path.read_bytes())
-        known = isinstance(found["sessions"], list) and isinstance(found["trees"], list) and found["versions"]["phloem"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-    return dict(found) if known else {}
+        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+        if not missing and not path.is_dir():
+            raise FileProblem(f"{path}: is not a directory. Name a new or an empty one for --out.")
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as problem:
+        raise cannot_write(path, problem) from None
+    had_lock = (path / LOCK).exists()
+    lock = FileLock(path / LOCK, timeout=patience)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise FileProblem(f"{path}: is in use by another run. Wait for it, or name another --out.") from None
+    except OSError as problem:
+        raise cannot_write(path, problem) from None
+    try:
+        _check_usable(directory, resume, force)
+        yield directory
+    finally:
+        if not had_lock and not directory.holds_run():
+            with suppress(OSError):
+                (path / LOCK).unlink()
+        for folder in missing:  # created for a run that did not begin, innermost first
+            with suppress(OSError):
+                folder.rmdir()
+        lock.release()
+
+
+def _check_usable(directory: RunDirectory[Any, Any], resume: bool, force: bool) -> None:
+    path, kind = directory.path, directory.kind
+    directory.refuse_others()
+    check_can_write(path / CONFIG)
+    if directory.holds_run():
+        remove_leftovers(path, re.compile("|".join(map(re.escape, (*directory.needed, *kind.exports)))))
+        remove_leftovers(directory.checkpoints.path, CHECKPOINT_NAME)
+        if not resume and not force:
+            raise FileProblem(
+                f"{path}: holds a run. Resume it (--resume), replace it (--force), or name another --out."
+            )
+        return
+    try:
+        others = sorted(entry.name for entry in path.iterdir() if entry.name not in (LOCK, *kind.beginnings))
+    except OSError as problem:
+        raise cannot_write(path, problem) from None
+    if others:
+        raise FileProblem(f"{path}: holds {others[0]} and no run. Name a new or an empty directory for --out.")
+
+
+@dataclass(frozen=True, slots=True)
+class SavedRuns(Generic[Config, Inputs]):
+    """What earlier sessions left in a directory: settings, and the newest checkpoint of each run, if any."""
+
+    directory: RunDirectory[Config, Inputs]
+    config: Config | None = None
+    checkpoints: tuple[Checkpoint[Config, Inputs] | None, ...] = ()
+    several: bool = False  # whether the runs have directories of their own
+    trees: tuple[str, ...] = ()  # that were given when the run began
+
+    @classmethod
+    def find(
+        cls, directory: RunDirectory[Config, Inputs], notice: Callable[[str], None]
+    ) -> "SavedRuns[Config, Inputs]":
+        """Read the settings and checkpoints in a directory; the user gets a notice of damaged checkpoints."""
+        children = directory.children()
+        checkpoints = tuple(run.newest_checkpoint(notice) for run in directory.runs())
+        config: Any = directory.read_config()
+        if config is None and checkpoints[0] is not None:
+            config = checkpoints[0].config
+            config = replace(config, runs=len(children)) if children else config
+        trees = read_provenance(directory.path / PROVENANCE).get("trees", ())
+        return cls(directory, config, checkpoints, several=bool(children), trees=tuple(map(str, trees)))
+
+    @property
+    def first(self) -> Checkpoint[Config, Inputs] | None:
+        """Any checkpoint: all have the same inputs."""
+        return next((checkpoint for checkpoint in self.checkpoints if checkpoint is not None), None)
+
+    def check_config(self, config: Config, of_each_run: Sequence[Config]) -> None:
+        """Raise unless every checkpoint has these settings. of_each_run: those of the several runs, or of the one."""
+        if self.first is None:
+            return
+        saved = [checkpoint and checkpoint.config for checkpoint in self.checkpoints]
+        pairs = [(self.config, config), *zip(saved, of_each_run, strict=False)]
+        schema = self.directory.kind.schema
+        different = [line for one, two in pairs if one is not None for line in schema.differences(one, two)]
+        if self.several != (len(of_each_run) > 1) or len(self.checkpoints) > len(of_each_run):
+            different = [f"runs is {len(self.checkpoints)}, not {len(of_each_run)}"]
+        if different:
+            raise FileProblem(
+                f"{self.directory.path}: is a run with other settings: {different[0]}. Leave the settings out to "
+                "resume with its own, or start again with --force."
+            )
 
 
 def find_traces(path: Path, *, expected: str) -> dict[Path, str | None]:
-    """The files by which a run is known, each with the words after `phloem` of the command that it is of.
+    """The files that show a run, each with the words after `phloem` of the command that it belongs to.
 
-    None for a checkpoint that is too damaged to say it. expected: what they are likely to say, which is quicker.
+    Settings, provenance and checkpoints each say it, as others may be lost. None for a checkpoint that is too damaged
+    to say. expected: what they are likely to say, which is quicker.
     """
     traces: dict[Path, str | None] = {}
     try:
@@ -57,206 +320,25 @@ def find_traces(path: Path, *, expected: str) -> dict[Path, str | None]:
 
 
 def run_folders(path: Path) -> dict[Path, int]:
-    """What is named as the directories of several runs are, with their numbers."""
+    """Folders that are named like those of several runs, with their numbers."""
     names = {folder: RUN_NAME.fullmatch(folder.name) for folder in sorted(path.glob("run-*"))}
     return {folder: int(name[1]) for folder, name in names.items() if name}
 
 
-class RunKind(NamedTuple):
-    """What the runs of a command are known by, and which files they have besides their settings and checkpoints."""
-
-    name: str  # the words of the command after `phloem`
-    results: tuple[str, ...]  # what is missing of them is made again from the last checkpoint
-    exports: tuple[str, ...] = ()  # made of the results, for other programs
-    beginnings: tuple[str, ...] = ()  # what may be in a directory before a run begins in it
-
-    @property
-    def needed(self) -> tuple[str, ...]:
-        """The files of a finished run that are not made of others."""
-        return CONFIG, *self.results
-
-
-class OwnedDirectory(Generic[C]):
-    """A directory that holds a run of one command."""
-
-    def __init__(self, path: Path, kind: RunKind, checkpoints: CheckpointFolder[C]) -> None:
-        self.path = path
-        self.kind = kind
-        self.checkpoints = checkpoints
-
-    def holds_run(self) -> bool:
-        """Whether a run of this command has begun here: other programs have files of such names too."""
-        owners = set(find_traces(self.path, expected=self.kind.name).values())
-        return self.kind.name in owners or owners == {None}
-
-    def check_holds_run(self) -> None:
-        """Raise unless a run of this command has begun here; if one of another has, say which."""
-        if not self.holds_run():
-            self.refuse_others()
-            raise FileProblem(f"{self.path}: holds no run of phloem's. Check the path.")
-
-    def refuse_others(self) -> None:
-        """Raise if a run of another command is here, or in a directory below that one of several runs would have."""
-        for folder in (self.path, *run_folders(self.path)):
-            traces = find_traces(folder, expected=self.kind.name)
-            for file, owner in traces.items():
-                if owner not in (self.kind.name, None):
-                    what = f"{file}: is of a run" if self.kind.name in traces.values() else f"{folder}: is a run"
-                    raise FileProblem(
-                        f"{what} of `phloem {owner}`, not of `phloem {self.kind.name}`. Name another directory."
-                    )
-
-    def newest_checkpoint(self, notice: Callable[[str], None]) -> C | None:
-        """What the run is to go on from, if it has come so far; notice is told of damaged checkpoints."""
-        found, problems = self.checkpoints.newest()
-        if problems and found is None:
-            raise BadArgument(f"{problems[0]} No other checkpoint of the run is whole. Start anew with --force.")
-        for problem in problems:
-            notice(f"{problem} Another one is whole.")
-        return found
-
-    def make(self) -> None:
-        """Make the directory, if it is not there yet."""
-        try:
-            self.path.mkdir(exist_ok=True)
-        except OSError as problem:
-            raise cannot_write(self.path, problem) from None
-
-    def clear(self) -> None:
-        """Remove a run, and nothing that is not phloem's or that is of another command."""
-        self.refuse_others()
-        try:
-            for name in (*self.kind.needed, *self.kind.exports):
-                (self.path / name).unlink(missing_ok=True)
-            self.checkpoints.clear()
-            with suppress(OSError):  # somebody else's files are in it
-                self.checkpoints.path.rmdir()
-        except OSError as problem:
-            raise cannot_write(self.path, problem) from None
-
-    def has_results(self) -> bool:
-        """Whether all results are there. What is missing can be made again from the last checkpoint."""
-        return all((self.path / name).exists() for name in self.kind.needed)
-
-    def has_exports(self) -> bool:
-        """Whether the files for other programs are there."""
-        return all((self.path / name).exists() for name in self.kind.exports)
-
-    def write_summary(self, summary: dict[str, Any]) -> None:
-        """Write the summary of new results. What was exported from others goes first, so that it never seems theirs."""
-        try:
-            for name in self.kind.exports:
-                (self.path / name).unlink(missing_ok=True)
-        except OSError as problem:
-            raise cannot_write(self.path, problem) from None
-        self.write_json("summary.json", summary)
-
-    def refuse_overwriting(self, path: Path) -> None:
-        """Raise if a file to be written is one that the run needs."""
-        target = path.resolve()
-        home = self.path.resolve()
-        if target.parent == home and target.name in self.kind.needed:
-            raise BadArgument(f"{path}: is a file of the run itself. Name another one.")
-        if target.parent == home / CHECKPOINTS:
-            raise BadArgument(f"{path}: is where the run keeps its checkpoints. Name another file.")
-
-    def write(self, name: str, content: str) -> None:
-        """Write a text file, whole or not at all."""
-        write_text(self.path / name, content)
-
-    def write_json(self, name: str, content: dict[str, Any]) -> None:
-        """Write a JSON file for people and programs."""
-        self.write(name, json.dumps(content, indent=2) + "\n")
-
-
-D = TypeVar("D", bound=OwnedDirectory[Any])
-
-
-@contextmanager
-def claimed(directory: D, *, resume: bool = False, force: bool = False, patience: float = 0.0) -> Iterator[D]:
-    """A run directory that no one else can use meanwhile: a new one, or one whose run is to go on or to be replaced.
-
-    patience: seconds to wait for another run in it. Nothing is left of a new directory in which nothing was written.
-    """
-    path = directory.path
-    if resume and force:
-        raise BadArgument("--resume and --force: go on with the run that is there, or replace it. Give one of them.")
+def read_provenance(path: Path) -> dict[str, Any]:
+    """What `provenance.json` says; nothing if phloem did not write it, which is not an error: it is for the records."""
     try:
-        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-        if not missing and not path.is_dir():
-            raise FileProblem(f"{path}: is not a directory. Name a new or an empty one for --out.")
-        path.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as problem:
-        raise cannot_write(path, problem) from None
-    had_lock = (path / LOCK).exists()
-    lock = FileLock(path / LOCK, timeout=patience)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise FileProblem(f"{path}: another run is at work in it. Wait for it, or name another --out.") from None
-    except OSError as problem:
-        raise cannot_write(path, problem) from None
-    try:
-        _check_usable(directory, resume, force)
-        yield directory
-    finally:
-        if not had_lock and not directory.holds_run():
-            with suppress(OSError):
-                (path / LOCK).unlink()
-        for folder in missing:  # what was made for a run that did not begin, innermost first
-            with suppress(OSError):
-                folder.rmdir()
-        lock.release()
-
-
-def _check_usable(directory: OwnedDirectory[Any], resume: bool, force: bool) -> None:
-    path, kind = directory.path, directory.kind
-    directory.refuse_others()
-    check_can_write(path / CONFIG)
-    if directory.holds_run():
-        remove_leftovers(path, re.compile("|".join(map(re.escape, (*kind.needed, *kind.exports)))))
-        remove_leftovers(directory.checkpoints.path, CHECKPOINT_NAME)
-        if not resume and not force:
-            raise FileProblem(
-                f"{path}: holds a run. Go on with it (--resume), replace it (--force), or name another --out."
-            )
-        return
-    try:
-        others = sorted(entry.name for entry in path.iterdir() if entry.name not in (LOCK, *kind.beginnings))
-    except OSError as problem:
-        raise cannot_write(path, problem) from None
-    if others:
-        raise FileProblem(f"{path}: is not empty (it holds {others[0]}) and no run. Name another directory for --out.")
-
-
-def write_provenance(run: OwnedDirectory[Any], inputs: Mapping[str, Any], *, seed: int, command: str) -> None:
-    """Write it, with a line for each session that the run has had.
-
-    inputs: what the run is made of, by name, among them `trees`, a list; what is empty is as earlier sessions had it.
-    """
-    before = read_provenance(run.path / PROVENANCE)
-    sessions = [*before.get("sessions", ()), {"began": _now(), "command": command}]
-    run.write_json(
-        PROVENANCE,
-        {
-            "kind": run.kind.name,
-            **{name: given or before.get(name, given) for name, given in inputs.items()},
-            "seed": seed,
-            "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
-            "system": platform.platform(),
-            "sessions": sessions,
-        },
-    )
+        found = json.loads(path.read_bytes())
+        known = isinstance(found["sessions"], list) and isinstance(found["trees"], list) and found["versions"]["phloem"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return dict(found) if known else {}
 
 
 def describe_file(path: Path) -> dict[str, str]:
-    """A file that a run is made of: its name, and what it held."""
+    """A file that a run is made from: its name, and a hash of its content."""
     try:
         with path.open("rb") as stream:
             return {"source": str(path), "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
     except (OSError, ValueError) as problem:
         raise cannot_read(path, problem) from None
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,94 +1,32 @@
-"""The history of a training: a report every now and then, in memory and in `history.csv`."""
+"""The history of a training: one report after every so many steps, in memory and in `history.csv`."""
 
 import csv
+import importlib.util
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
+from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
 from phloem.arrays import FloatArray
-from phloem.errors import FileProblem
+from phloem.errors import FileProblem, ProgramProblem
 from phloem.storage.files import atomic_write, cannot_write, read_bytes
 
-
-class Report(NamedTuple):
-    """A line of the history."""
-
-    step: int
-    seconds: float  # of training, over all sessions
-    inverse_temperature: float
-    lower_bound: float  # of the tempered target, the mean over the steps since the last report
-    elbo: float  # of the target itself
-    topologies: int  # distinct ones among the draws that gave the ELBO
-    skipped: int  # steps so far that moved nothing, as their bound or gradient was no finite number
-
-    @classmethod
-    def from_row(cls, row: Sequence[float | str]) -> "Report":
-        """From the numbers of a table's row, or their text."""
-        step, seconds, inverse_temperature, lower_bound, elbo, topologies, skipped = row
-        return cls(
-            int(step),
-            float(seconds),
-            float(inverse_temperature),
-            float(lower_bound),
-            float(elbo),
-            int(topologies),
-            int(skipped),
-        )
-
-
-class AnyReport(Protocol):
-    """A named tuple of numbers, one of which is the step."""
-
-    @property
-    def step(self) -> int: ...
-
-
-R = TypeVar("R", bound=AnyReport)
-
-
-@dataclass(slots=True)
-class StepHistory(Generic[R]):
-    """All reports so far, what the steps since the last one have given, and how long training has taken."""
-
-    report_type: ClassVar[Any]
-    reports: list[R] = field(default_factory=list)
-    recent: list[float] = field(default_factory=list)
-    seconds: float = 0.0
-
-    @property
-    def last_step(self) -> int:
-        """The step of the last report, 0 before the first."""
-        return self.reports[-1].step if self.reports else 0
-
-    def as_arrays(self) -> dict[str, FloatArray]:
-        """The same as arrays, exactly."""
-        return {
-            "reports": np.array(self.reports, np.float64).reshape(-1, len(self.report_type._fields)),
-            "bounds": np.array(self.recent, np.float64),
-            "seconds": np.array([self.seconds]),
-        }
-
-    @classmethod
-    def from_arrays(cls, reports: FloatArray, bounds: FloatArray, seconds: FloatArray) -> Self:
-        """The history that `as_arrays` was made of."""
-        return cls(list(map(cls.report_type.from_row, reports.tolist())), bounds.tolist(), float(seconds[0]))
-
-
-class History(StepHistory[Report]):
-    """The history of a posterior's training: `recent` has the bounds of the steps since the last report."""
-
-    report_type = Report
+FIRST_NAME = "bounds"  # of the recent values in checkpoints, before each kind of report named its own
 
 
 class ReportRow(Protocol):
     """A named tuple of numbers, of which the first two are the step and the seconds."""
 
     _fields: Any  # texts; mypy knows those of each named tuple as a type of their own
+    recent: Any  # what the values between two reports are, such as "bounds"
+
+    @property
+    def step(self) -> int: ...
 
     def __iter__(self) -> Iterator[Any]: ...
 
@@ -99,16 +37,51 @@ class ReportRow(Protocol):
 Row = TypeVar("Row", bound=ReportRow)
 
 
-class HistoryFile(Generic[Row]):
-    """The file of a history. A row that could not be written, on a full disk, is written with the next."""
+@dataclass(slots=True)
+class History(Generic[Row]):
+    """All reports so far, the values of the steps since the last one, and how long training has taken."""
 
-    def __init__(self, path: Path, row_type: type[Row]) -> None:
+    report_type: type[Row]
+    reports: list[Row] = field(default_factory=list)
+    recent: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def last_step(self) -> int:
+        """The step of the last report, 0 before the first."""
+        return self.reports[-1].step if self.reports else 0
+
+    @property
+    def recent_mean(self) -> float:
+        """The mean of the recent values; not a number if there are none."""
+        return float(np.mean(self.recent)) if self.recent else float("nan")
+
+    def as_arrays(self) -> dict[str, FloatArray]:
+        """The same as arrays, exactly."""
+        return {
+            "reports": np.array(self.reports, np.float64).reshape(-1, len(self.report_type._fields)),
+            self.report_type.recent: np.array(self.recent, np.float64),
+            "seconds": np.array([self.seconds]),
+        }
+
+    @classmethod
+    def from_arrays(cls, report_type: type[Row], arrays: dict[str, FloatArray]) -> "History[Row]":
+        """The history that `as_arrays` was made of."""
+        recent = arrays[report_type.recent if report_type.recent in arrays else FIRST_NAME]
+        reports = list(map(report_type.from_row, arrays["reports"].tolist()))
+        return cls(report_type, reports, recent.tolist(), float(arrays["seconds"][0]))
+
+
+class HistoryFile(Generic[Row]):
+    """`history.csv`. A row that could not be written, on a full disk, is written with the next."""
+
+    def __init__(self, path: Path, report_type: type[Row]) -> None:
         self.path = path
-        self._row_type = row_type
-        self._rows = -1  # on disk; -1 where that is not known
+        self._report_type = report_type
+        self._rows = -1  # on disk; -1 if that is not known
 
     def write(self, reports: Sequence[Row]) -> None:
-        """Have these rows in the file and no others, with as little work as that takes."""
+        """Make the file hold exactly these rows, with as little work as possible."""
         if self._rows == len(reports) - 1 >= 0:
             self._append(reports[-1])
         else:
@@ -120,10 +93,10 @@ class HistoryFile(Generic[Row]):
             self.write(reports)
 
     def rewrite(self, reports: Sequence[Row]) -> None:
-        """Write all rows, to stay."""
+        """Write all rows, whole or not at all."""
         self._rows = -1
         with atomic_write(self.path) as stream:
-            stream.write((_line(self._row_type._fields) + "".join(map(_row, reports))).encode())
+            stream.write((_line(self._report_type._fields) + "".join(map(_row, reports))).encode())
         self._rows = len(reports)
 
     def _append(self, report: Row) -> None:
@@ -136,13 +109,13 @@ class HistoryFile(Generic[Row]):
         self._rows = known + 1
 
 
-def read_history(path: Path, row_type: type[Row]) -> list[Row]:
+def read_history(path: Path, report_type: type[Row]) -> list[Row]:
     """The rows of a history file."""
     try:
         rows = list(csv.reader(io.StringIO(read_bytes(path).decode(errors="replace"))))
-        if not rows or tuple(rows[0]) != row_type._fields:
-            raise FileProblem(f"{path}: is no history of this version of phloem.")
-        return list(map(row_type.from_row, rows[1:]))
+        if not rows or tuple(rows[0]) != report_type._fields:
+            raise FileProblem(f"{path}: is not a history that this version of phloem reads.")
+        return list(map(report_type.from_row, rows[1:]))
     except (ValueError, TypeError, csv.Error):
         raise FileProblem(f"{path}: is damaged. Make it again with --resume.") from None
 
@@ -156,3 +129,37 @@ def _line(cells: Sequence[object]) -> str:
     line = io.StringIO()
     csv.writer(line, lineterminator="\n").writerow(cells)
     return line.getvalue()
+
+
+class TensorBoard:
+    """Reports as scalars in a folder for TensorBoard, if enabled; earlier ones later than step `last` are purged."""
+
+    def __init__(self, folder: Path, last: int, *, enabled: bool) -> None:
+        self._writer: Any = None
+        if enabled:
+            check_tensorboard()
+            from torch.utils.tensorboard import SummaryWriter  # optional, and slow to load
+
+            self._writer = SummaryWriter(str(folder), purge_step=last + 1)
+
+    def add(self, report: Any) -> None:
+        """Write a report."""
+        if self._writer is not None:
+            for name, value in report._asdict().items():
+                if name not in ("step", "seconds"):
+                    self._writer.add_scalar(name, value, report.step)
+
+    def __enter__(self) -> "TensorBoard":
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _problem: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+def check_tensorboard() -> None:
+    """Raise unless TensorBoard is installed: better before long work than during it."""
+    if importlib.util.find_spec("tensorboard") is None:
+        raise ProgramProblem("--tensorboard: TensorBoard is not installed. `pip install phloem[tensorboard]`.")

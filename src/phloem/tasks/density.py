@@ -1,48 +1,34 @@
-"""Trees with weights → a density: fitted, loaded, scored, sampled."""
+"""Trees with weights → a density: fitted in a run directory, loaded, scored, sampled."""
 
 import json
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from phloem.arrays import FloatArray
-from phloem.config.density import (
-    COMMAND,
-    DensityConfig,
-    changed,
-    density_differences,
-    density_preset,
-    density_to_toml,
-    read_density_config,
-)
-from phloem.display.bar import progress_bar
-from phloem.display.words import say
+from phloem.config.density import DENSITY, DensityConfig
+from phloem.config.settings import Layer
+from phloem.display.bar import bar_display
+from phloem.display.events import Event, News, Notice
 from phloem.energy.comparison import Compared, compare, seen_share
 from phloem.energy.density import TreeDensity, normalize
-from phloem.energy.files import DensityCheckpoint, density_checkpoints, read_density, trained, write_density
+from phloem.energy.files import DensityInputs, pack_inputs, read_density, trained, unpack_inputs, write_density
 from phloem.energy.noise import UniformNoise, choose_noise
 from phloem.energy.sampling import DensityDraws, sample_density
-from phloem.energy.training import Appraiser, DensityHistory, DensityReport, DensityStep, DensityTraining, train_density
+from phloem.energy.training import Appraiser, DensityReport, DensityReporter, DensityTraining
 from phloem.errors import BadArgument, FileProblem
-from phloem.interrupts import held, stoppable
+from phloem.interrupts import held
 from phloem.random_streams import RandomStream
-from phloem.runs.checkpoints import CheckpointInterval, Saver, parse_interval
-from phloem.runs.directory import (
-    CHECKPOINTS,
-    CONFIG,
-    PROVENANCE,
-    OwnedDirectory,
-    RunKind,
-    claimed,
-    describe_file,
-    write_provenance,
-)
-from phloem.runs.history import HistoryFile, read_history
+from phloem.runs.checkpoints import Checkpoint, RunKind, parse_interval
+from phloem.runs.directory import HISTORY, SUMMARY, RunDirectory, describe_file
+from phloem.runs.driver import RunOptions, RunRequest, Session, session, train
+from phloem.runs.history import History, HistoryFile, read_history
 from phloem.storage.arrays import OtherFormat, OtherKind, without_prefix
 from phloem.storage.files import check_can_write, read_bytes
 from phloem.tasks.support import list_tree_files, read_samples
@@ -51,115 +37,113 @@ from phloem.trees.sample import TreeSample, pool
 from phloem.trees.topology import TopologyIndex
 from phloem.trees.writing import is_nexus_name, write_trees
 
-DENSITY = "density.safetensors"
-HISTORY = "history.csv"
-KIND = RunKind(COMMAND, (PROVENANCE, HISTORY, DENSITY, "summary.json"))
-USUAL_INTERVAL = CheckpointInterval()
-NEWS_STEPS = 20  # steps between two looks at the clock
-SUMMARY = {"taxa", "topologies", "convolution", "noise", "steps", "seconds", "loss", "divergence", "normalizer"}
+DENSITY_FILE = "density.safetensors"
 MOST_TAXA_FOR_UNIFORM = 12  # beyond, hardly a tree of uniform noise resembles any of the data
 MOST_TREES = 1_000_000  # of a sample
 USUAL_SMOOTHING = 0.001
-Progress = Callable[[float], None]
+
+DENSITY_RUNS: RunKind[DensityConfig, DensityInputs] = RunKind(
+    schema=DENSITY, report=DensityReport, pack=pack_inputs, unpack=unpack_inputs, results=(DENSITY_FILE,)
+)
+
+DensityRun = RunDirectory[DensityConfig, DensityInputs]
+DensityCheckpoint = Checkpoint[DensityConfig, DensityInputs]
+Progress = Callable[[Event], None]
+Share = Callable[[float], None]
 
 
-class DensityDirectory(OwnedDirectory[DensityCheckpoint]):
-    """A directory that holds one training of a density."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, KIND, density_checkpoints(path / CHECKPOINTS))
-
-
-class Shown(Protocol):
-    """Is told which share of the work is done, and what there is to say of it."""
-
-    def __call__(self, share: float, note: str = "") -> None: ...
+def density_run(path: str | Path) -> DensityRun:
+    """The directory of a run of `phloem density fit`."""
+    return RunDirectory(Path(path), DENSITY_RUNS)
 
 
 class DensityRequest(NamedTuple):
-    """What a density is to be fitted to, and where its files go."""
+    """What to fit a density to, and where its files go."""
 
-    trees: Sequence[str | Path] | TreeSample  # files, or none to go on with those of the run's checkpoint
-    directory: Path
+    trees: Sequence[str | Path] | TreeSample  # files; none resumes with the trees of the run's checkpoint
+    run: RunRequest
     preset: str | None = None
-    settings: dict[str, Any] = {}  # noqa: RUF012  those that were given, by name
+    settings: Sequence[Layer] = ()
     burnin: int | float = 0
-    resume: bool = False
-    force: bool = False
-    command: str = ""  # for the records
 
 
-class DensityInterrupted(KeyboardInterrupt):
-    """A fit was stopped, at the end of a step that is saved or, with None, before there was anything to go on from."""
+@dataclass(frozen=True, slots=True)
+class DensitySummary:
+    """The result of a fit: what `summary.json` holds."""
 
-    def __init__(self, directory: Path, step: int | None) -> None:
-        saved = "Nothing has changed." if step is None else f"It is saved at step {step:,}. Go on with resume=True."
-        super().__init__(f"{directory}: stopped. {saved}")
-        self.directory = directory
-        self.step = step
+    taxa: int
+    topologies: int
+    convolution: str
+    noise: str
+    parameters: int
+    steps: int
+    seconds: float
+    loss: float | None  # of the last steps
+    expected_loss: float | None  # over all topologies, if these are few
+    divergence: float  # Kullback–Leibler, from the sample to the density
+    normalizer: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, directory: Path) -> "DensitySummary":
+        """`summary.json` of a finished fit."""
+        path = directory / SUMMARY
+        try:
+            return cls(**json.loads(read_bytes(path)))
+        except (ValueError, TypeError, RecursionError):
+            raise FileProblem(f"{path}: is damaged. Make it again with --resume.") from None
 
 
-def fit_density_run(
-    request: DensityRequest,
-    show: Shown,
-    *,
-    interval: CheckpointInterval = USUAL_INTERVAL,
-    notice: Callable[[str], None] = lambda _text: None,
+def fit_density_run(request: DensityRequest, progress: Progress) -> TreeDensity:
+    """Fit a density, in a directory of its own that a stopped fit resumes from."""
+    with session(density_run(request.run.directory), request.run) as directory, single_threaded_products():
+        finished = _finished(directory) if request.run.resume else None
+        saved = None if finished else _saved(directory, progress)
+        config = _settings(directory, request, finished.config if finished else saved and saved.config)
+        known = DensityInputs(finished.sample, finished.noise) if finished else saved and saved.inputs
+        inputs = _inputs(request, config, known, progress)
+        if finished:
+            _begin(directory, request, config, None)
+            return finished
+        training = DensityTraining(inputs.sample, inputs.noise, config)
+        checkpoint = saved or Checkpoint(config, inputs, training.state(), History(DensityReport))
+        _begin(directory, request, config, checkpoint)
+        training.restore(checkpoint.training)
+        return _complete(directory, checkpoint, training, request.run.options, progress)
+
+
+def _complete(
+    run: DensityRun,
+    checkpoint: DensityCheckpoint,
+    training: DensityTraining,
+    options: RunOptions,
+    progress: Progress,
 ) -> TreeDensity:
-    """Fit a density, in a directory of its own that a stopped fit goes on from."""
-    begun = not request.force  # else a run that is there stays until the new one can begin
-    try:
-        with (
-            stoppable(),
-            claimed(DensityDirectory(request.directory), resume=request.resume, force=request.force) as directory,
-        ):
-            before = _before(directory, request, notice)
-            with held():
-                begun = True
-                _begin(directory, request, before)
-            if isinstance(before, TreeDensity):
-                return before
-            with single_threaded_products():
-                return _complete(directory, before, show, interval, notice)
-    except KeyboardInterrupt:
-        step = DensityDirectory(request.directory).checkpoints.newest_step() if begun else None
-        raise DensityInterrupted(request.directory, step) from None
+    """Train from a checkpoint to the end, normalise, and write the results."""
+    config, (sample, noise) = checkpoint.config, checkpoint.inputs
+    appraise = Appraiser(sample, noise, ratio=config.noise_ratio, draws=config.report_samples)
+    history = train(run, checkpoint, training, DensityReporter(training, appraise), options, progress)
+    normalizer = normalize(
+        training.density,
+        noise,
+        config.samples,
+        stream=RandomStream(config.seed, "density/normalizer"),
+        progress=lambda share: progress(News(1, "normalising", share, training.steps_done)),
+    )
+    density = TreeDensity(config, sample, training.density, noise, normalizer)
+    HistoryFile(run.path / HISTORY, DensityReport).rewrite(history.reports)
+    write_density(density, run.path / DENSITY_FILE)
+    run.write_summary(asdict(summarize(density, history)))
+    return density
 
 
-def _before(
-    directory: DensityDirectory, request: DensityRequest, notice: Callable[[str], None]
-) -> DensityCheckpoint | TreeDensity:
-    """What to go on from, or what is there already. All that is wrong with the request is found here."""
-    saved: DensityCheckpoint | TreeDensity | None = None
-    if request.resume:
-        saved = _finished(directory) or directory.newest_checkpoint(notice)
-    config = _settings(directory, request, saved)
-    sample = _sample(request, saved)
-    if saved is not None:
-        if sample is not None and not _is_same(sample, saved.sample):
-            raise FileProblem(
-                f"{directory.path}: is a run on other trees. Leave them out to go on with its own, or start anew with "
-                "--force."
-            )
-        return saved
-    if sample is None:
-        raise BadArgument(f"{directory.path}: has no checkpoint to go on from. Name the trees.")
-    if np.count_nonzero(sample.weights) == 1:
-        raise BadArgument("density: all trees have the same topology, so there is nothing to learn. Give more trees.")
-    noise = choose_noise(sample, config)
-    if isinstance(noise, UniformNoise) and noise.taxon_count > MOST_TAXA_FOR_UNIFORM:
-        notice(f"uniform noise hardly ever resembles trees of {noise.taxon_count} taxa: --noise sbn serves better")
-    return DensityCheckpoint(config, sample, noise, DensityTraining(sample, noise, config).state(), DensityHistory())
-
-
-def _finished(directory: DensityDirectory) -> TreeDensity | None:
-    """What the fit has found, if all of its files are whole. What is not is made again from the last checkpoint."""
-    if not directory.has_results():
+def _finished(run: DensityRun) -> TreeDensity | None:
+    """The density, if all files of the fit are whole. Others are made again from the last checkpoint."""
+    if not run.has_results():
         return None
     try:
-        density = read_density(directory.path / DENSITY)
-        reports = read_history(directory.path / HISTORY, DensityReport)
-        read_summary(directory.path)
+        density = read_density(run.path / DENSITY_FILE)
+        reports = read_history(run.path / HISTORY, DensityReport)
+        DensitySummary.read(run.path)
     except (OtherFormat, OtherKind):
         raise
     except FileProblem:
@@ -167,53 +151,57 @@ def _finished(directory: DensityDirectory) -> TreeDensity | None:
     return density if reports and reports[-1].step == density.config.steps else None
 
 
-def _begin(directory: DensityDirectory, request: DensityRequest, before: DensityCheckpoint | TreeDensity) -> None:
-    """Write down what the run is: where it comes from, its settings, and what it goes on from if it is stopped."""
-    if request.force:
-        directory.clear()
-    trees: list[Any] = ["a tree sample"]
-    if not isinstance(request.trees, TreeSample):
-        trees = [describe_file(path) for path in list_tree_files(request.trees)]
-    try:
-        write_provenance(directory, {"trees": trees}, seed=before.config.seed, command=request.command)
-        directory.write(CONFIG, density_to_toml(before.config))
-        if isinstance(before, DensityCheckpoint) and before.step == 0:
-            directory.checkpoints.add(before)
-    except FileProblem:
-        if not request.resume:  # of a run that cannot begin nothing shall stay
-            directory.clear()
-        raise
+def _saved(directory: Session[DensityConfig, DensityInputs], progress: Progress) -> DensityCheckpoint | None:
+    if not directory.request.resume:
+        return None
+    return directory.newest_checkpoint(lambda text: progress(Notice(text)))
 
 
-def _settings(
-    directory: DensityDirectory, request: DensityRequest, saved: DensityCheckpoint | TreeDensity | None
-) -> DensityConfig:
-    """Those of the run to go on with, which must not be other ones than were given; else the preset's and the given."""
-    before = saved.config if saved else None
-    path = directory.path / CONFIG
-    if before is None and request.resume and path.exists():
-        before = read_density_config(read_bytes(path).decode(errors="replace"), str(path))
-    given = {name: value for name, value in request.settings.items() if value is not None}
-    if before is None or request.preset is not None:
-        wanted = density_preset(request.preset or "standard", **given)
-    else:
-        wanted = changed(before, given, "density")
-    if before is not None and (different := density_differences(before, wanted)):
+def _settings(directory: DensityRun, request: DensityRequest, before: DensityConfig | None) -> DensityConfig:
+    """Those of the run to resume, which must not differ from what was given; else the preset's and the given."""
+    if before is None and request.run.resume:
+        before = directory.read_config()
+    wanted = DENSITY.resolve(base=before, preset=request.preset, settings=request.settings)
+    if before is not None and (different := DENSITY.differences(before, wanted)):
         raise FileProblem(
-            f"{directory.path}: is a run with other settings: {different[0]}. Leave the settings out to go on with its "
-            "own, or start anew with --force."
+            f"{directory.path}: is a run with other settings: {different[0]}. Leave the settings out to resume with "
+            "its own, or start again with --force."
         )
     return wanted
 
 
-def _sample(request: DensityRequest, saved: DensityCheckpoint | TreeDensity | None) -> TreeSample | None:
-    """The trees as distinct topologies with weights that sum to one; None where none were given."""
+def _inputs(
+    request: DensityRequest, config: DensityConfig, known: DensityInputs | None, progress: Progress
+) -> DensityInputs:
+    """The trees and their noise; what was given must be what a saved run has."""
+    sample = _read_sample(request, known)
+    path = request.run.directory
+    if known is not None:
+        if sample is not None and not _is_same(sample, known.sample):
+            raise FileProblem(
+                f"{path}: is a run on other trees. Leave them out to resume with its own, or start again with --force."
+            )
+        return known
+    if sample is None:
+        raise BadArgument(f"{path}: has no checkpoint to resume from. Name the trees.")
+    if np.count_nonzero(sample.weights) == 1:
+        raise BadArgument("density: all trees have the same topology, so there is nothing to learn. Give more trees.")
+    noise = choose_noise(sample, config)
+    if isinstance(noise, UniformNoise) and noise.taxon_count > MOST_TAXA_FOR_UNIFORM:
+        progress(
+            Notice(f"uniform noise hardly ever resembles trees of {noise.taxon_count} taxa: --noise sbn serves better")
+        )
+    return DensityInputs(sample, noise)
+
+
+def _read_sample(request: DensityRequest, known: DensityInputs | None) -> TreeSample | None:
+    """The trees as distinct topologies with weights that sum to one; None if none were given."""
     trees = request.trees
     if isinstance(trees, TreeSample):
         return trees.normalized().distinct()
     if not trees:
         return None
-    return pool(read_samples(trees, taxa=saved.sample.taxa if saved else None, burnin=request.burnin)).distinct()
+    return pool(read_samples(trees, taxa=known.sample.taxa if known else None, burnin=request.burnin)).distinct()
 
 
 def _is_same(one: TreeSample, two: TreeSample) -> bool:
@@ -224,73 +212,44 @@ def _is_same(one: TreeSample, two: TreeSample) -> bool:
     )
 
 
-def _complete(
-    directory: DensityDirectory,
-    checkpoint: DensityCheckpoint,
-    show: Shown,
-    interval: CheckpointInterval,
-    notice: Callable[[str], None],
-) -> TreeDensity:
-    """Train from the checkpoint on, normalise, and write the results."""
-    config, sample, noise = checkpoint.config, checkpoint.sample, checkpoint.noise
-    training = DensityTraining(sample, noise, config)
-    training.restore(checkpoint.training)
-    history = checkpoint.history
-    history_file = HistoryFile(directory.path / HISTORY, DensityReport)
-    history_file.write_if_possible(history.reports)
-    saver = Saver(
-        directory.checkpoints,
-        training,
-        capture=lambda: replace(checkpoint, training=training.state()),
-        interval=interval,
-        notice=notice,
-    )
-
-    def after_step(info: DensityStep) -> None:
-        saver.after_step()
-        if info.step % NEWS_STEPS == 0:
-            show(info.step / config.steps, _note(history))
-
-    def after_report(_report: DensityReport) -> None:
-        history_file.write_if_possible(history.reports)
-
-    appraise = Appraiser(sample, noise, ratio=config.noise_ratio, draws=config.report_samples)
-    with saver.saving_the_end():
-        train_density(training, appraise, history=history, progress=after_report, after_step=after_step)
-    stream = RandomStream(config.seed, "density/normalizer")
-    normalizer = normalize(
-        training.density, noise, config.samples, stream=stream, progress=lambda share: show(share, "normalising")
-    )
-    density = TreeDensity(config, sample, training.density, noise, normalizer)
-    history_file.rewrite(history.reports)
-    write_density(density, directory.path / DENSITY)
-    directory.write_summary(summarize(density, history))
-    return density
+def _begin(
+    directory: Session[DensityConfig, DensityInputs],
+    request: DensityRequest,
+    config: DensityConfig,
+    checkpoint: DensityCheckpoint | None,
+) -> None:
+    """Write down what the run is, and a checkpoint before the first step. checkpoint: None if the fit is finished."""
+    trees: list[Any] = ["a tree sample"]
+    if not isinstance(request.trees, TreeSample):
+        trees = [describe_file(path) for path in list_tree_files(request.trees)]
+    with held():
+        directory.replace_old_run()
+        try:
+            directory.record(config, {"trees": trees}, seed=config.seed, command=request.run.command)
+            if checkpoint is not None and checkpoint.step == 0:
+                directory.checkpoints.add(checkpoint)
+        except FileProblem:
+            if not request.run.resume:  # nothing shall stay of a run that cannot begin
+                directory.clear()
+            raise
 
 
-def _note(history: DensityHistory) -> str:
-    if not history.reports:
-        return ""
-    last = history.reports[-1]
-    return f"loss {last.loss:.4f}   divergence {last.divergence:.4f}"
-
-
-def summarize(density: TreeDensity, history: DensityHistory) -> dict[str, Any]:
-    """What `summary.json` says."""
+def summarize(density: TreeDensity, history: History[DensityReport]) -> DensitySummary:
+    """The result of a fit in a few numbers."""
     config, last = density.config, history.reports[-1]
-    return {
-        "taxa": len(density.taxa),
-        "topologies": len(density.sample),
-        "convolution": config.convolution,
-        "noise": config.noise,
-        "parameters": sum(parameter.numel() for parameter in density.unnormalized.model.parameters()),
-        "steps": last.step,
-        "seconds": history.seconds,
-        "loss": finite(last.loss),
-        "expected_loss": finite(last.expected_loss),
-        "divergence": divergence(density),
-        "normalizer": density.normalizer.as_json(),
-    }
+    return DensitySummary(
+        taxa=len(density.taxa),
+        topologies=len(density.sample),
+        convolution=config.convolution,
+        noise=config.noise,
+        parameters=sum(parameter.numel() for parameter in density.unnormalized.model.parameters()),
+        steps=last.step,
+        seconds=history.seconds,
+        loss=finite(last.loss),
+        expected_loss=finite(last.expected_loss),
+        divergence=divergence(density),
+        normalizer=density.normalizer.as_json(),
+    )
 
 
 def divergence(density: TreeDensity) -> float:
@@ -299,50 +258,34 @@ def divergence(density: TreeDensity) -> float:
     return float(observed.weights @ (np.log(observed.weights) - density.log_prob(observed.topologies)))
 
 
-def read_summary(directory: Path) -> dict[str, Any]:
-    """`summary.json` of a finished fit."""
-    path = directory / "summary.json"
-    try:
-        found: dict[str, Any] = json.loads(read_bytes(path))
-        if not found.keys() >= SUMMARY:
-            raise ValueError
-    except (ValueError, AttributeError, RecursionError):
-        raise FileProblem(f"{path}: is damaged. Make it again with --resume.") from None
-    return found
-
-
 def finite(value: float) -> float | None:
     """A number as JSON can have it; None for what is none."""
     return value if math.isfinite(value) else None
 
 
-def _notice(text: str) -> None:
-    say(f"phloem: {text}")
-
-
 @single_threaded_products()
 def load_density(
-    directory: str | Path, *, progress: Progress | None = None, notice: Callable[[str], None] = _notice
+    directory: str | Path, *, progress: Share | None = None, notice: Callable[[str], None] = warnings.warn
 ) -> TreeDensity:
-    """The density of a run of `phloem density fit`; of one that is not finished, as its last checkpoint has it.
+    """The density of a run of `phloem density fit`; of one that is not finished, at its last checkpoint.
 
-    progress: is told the share of a normaliser that must be made. notice: is told if the run is not finished.
+    progress: gets the share of a normaliser that must be made. notice: gets a line if the run is not finished.
     """
-    run = DensityDirectory(Path(directory))
+    run = density_run(directory)
     run.check_holds_run()
     try:
-        return read_density(run.path / DENSITY)
+        return read_density(run.path / DENSITY_FILE)
     except FileProblem:
         checkpoint, problems = run.checkpoints.newest()
     if checkpoint is None:
-        raise FileProblem(problems[0] if problems else f"{run.path}: has no checkpoint yet. Let the fit go on first.")
-    config, noise = checkpoint.config, checkpoint.noise
+        raise FileProblem(problems[0] if problems else f"{run.path}: has no checkpoint yet. Resume the fit first.")
+    config, noise = checkpoint.config, checkpoint.inputs.noise
     if checkpoint.step < config.steps:
         notice(f"{run.path}: is not finished; this is step {checkpoint.step:,} of {config.steps:,}")
     density = trained(config, noise, without_prefix("model", checkpoint.training))
     stream = RandomStream(config.seed, "density/normalizer")
     normalizer = normalize(density, noise, config.samples, stream=stream, progress=progress)
-    return TreeDensity(config, checkpoint.sample, density, noise, normalizer)
+    return TreeDensity(config, checkpoint.inputs.sample, density, noise, normalizer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,10 +324,11 @@ def score_density(
     *,
     burnin: int | float = 0,
     smoothing: float | None = None,
-    progress: Progress | None = None,
+    progress: Share | None = None,
+    notice: Callable[[str], None] = warnings.warn,
 ) -> DensityScores:
     """Log-probabilities of the trees of some files. smoothing: compare with other estimates, smoothed by so much."""
-    density = load_density(directory, progress=progress)
+    density = load_density(directory, progress=progress, notice=notice)
     trees = pool(read_samples(sources, taxa=density.taxa, burnin=burnin))
     distinct = trees.distinct()
     logs = density.log_prob(distinct.topologies)[TopologyIndex(distinct.topologies).find(trees.topologies)]
@@ -409,16 +353,23 @@ class SampledTrees(NamedTuple):
 
 @single_threaded_products()
 def sample_density_run(
-    directory: Path, out: Path, *, count: int, method: str, seed: int, progress: Progress | None = None
+    directory: Path,
+    out: Path,
+    *,
+    count: int,
+    method: str,
+    seed: int,
+    progress: Share | None = None,
+    notice: Callable[[str], None] = warnings.warn,
 ) -> SampledTrees:
     """Draw topologies from a density and write them, all of the same weight."""
-    run = DensityDirectory(directory)
+    run = density_run(directory)
     run.refuse_overwriting(out)
     if not 1 <= count <= MOST_TREES:
         raise BadArgument(f"--count {count:,}: ask for 1 to {MOST_TREES:,} trees.")
     is_nexus_name(out)
     check_can_write(out)
-    density = load_density(directory, progress=progress)
+    density = load_density(directory, progress=progress, notice=notice)
     stream = RandomStream(seed, "density/sample")
     draws = sample_density(density, count, stream=stream, method=method, progress=progress)
     trees = TreeSample(density.taxa, draws.topologies, np.ones(count), None)
@@ -445,8 +396,8 @@ def fit_density(
     stopped is lost. burnin, resume, force, checkpoint_every: as on the command line.
     """
     given = [trees] if isinstance(trees, str | Path) else trees
-    with TemporaryDirectory() as home, progress_bar("density", quiet=not progress) as show:
+    with TemporaryDirectory() as home, bar_display("density", quiet=not progress) as show:
         directory = Path(home) / "density" if out is None else Path(out)
-        request = DensityRequest(given, directory, preset, settings, burnin, resume, force, "phloem.fit_density")
-        interval = parse_interval(checkpoint_every)
-        return fit_density_run(request, show, interval=interval, notice=lambda text: say(f"phloem: {text}"))
+        options = RunOptions(interval=parse_interval(checkpoint_every))
+        run = RunRequest(directory, resume, force, "phloem.fit_density", options)
+        return fit_density_run(DensityRequest(given, run, preset, [settings], burnin), show)

@@ -33,7 +33,7 @@ class RunEvaluation(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """The summary of these draws, with the bounds and the comparison."""
         bounds = [{"particles": count, **bound._asdict()} for count, bound in self.bounds.items()]
-        found: dict[str, Any] = {**self.posterior.summary, "bounds": bounds}
+        found: dict[str, Any] = {**self.posterior.summary.as_json(), "bounds": bounds}
         if self.reference is not None:
             comparison = self.reference._asdict()
             comparison["weighted_splits"] = self.reference.weighted_splits._asdict()
@@ -46,7 +46,7 @@ class RunEvaluation(NamedTuple):
     def describe(self, width: int) -> list[str]:
         """Lines for people."""
         summary = self.posterior.summary
-        lines = [] if summary["finished"] else [f"not finished: evaluated after {summary['steps']:,} steps", ""]
+        lines = [] if summary.finished else [f"not finished: evaluated after {summary.steps:,} steps", ""]
         lines += describe_estimates(summary, width)
         lines += [f"bound of {count:<15,}{describe_estimate(bound)}" for count, bound in self.bounds.items()]
         lines += ["", *describe_trust(summary, width), "", *describe_counts(summary, width)]
@@ -101,13 +101,13 @@ def _bounds(rows: FloatArray, counts: Sequence[int] | None) -> dict[int, Estimat
 
 def _rows(run: Posterior) -> FloatArray:
     """Log weights by repeat; of draws that are too many to be kept, those of the first repeats."""
-    samples = min(int(run.summary["evaluation"]["samples"]), len(run.draws))
+    samples = min(run.summary.samples, len(run.draws))
     repeats = len(run.draws) // samples
     return run.draws.log_weights[: repeats * samples].reshape(repeats, samples)
 
 
 def _compare(posterior: Posterior, reference: TreeSample) -> ReferenceComparison:
     runs = posterior.runs or (posterior,)
-    shares = posterior.summary["agreement"]["shares"] if posterior.runs else [1.0]
+    shares = posterior.summary.agreement.shares if posterior.summary.agreement else (1.0,)
     topologies = posterior.trees.topology_sample()
     return compare_with_reference(reference, [run.model.network for run in runs], shares, topologies)

@@ -15,10 +15,9 @@ from phloem.errors import BadArgument
 from phloem.inference.gap import AmortizationGaps, amortization_gaps
 from phloem.random_streams import RandomStream
 from phloem.storage.files import check_can_write, write_text
-from phloem.tasks.models import build_target
 from phloem.tasks.opening import open_posterior, taxa_of
 from phloem.tasks.posterior import Posterior
-from phloem.tasks.run_directory import RunDirectory
+from phloem.tasks.run_files import build_target, infer_run
 from phloem.tasks.support import list_tree_files, read_samples, refuse_overwriting
 from phloem.threads import single_threaded_products
 from phloem.trees.sample import TreeSample, credible_set_size, pool
@@ -140,7 +139,7 @@ def measure_gaps(
         raise BadArgument("--out and --plot: name different files.")
     for path in wanted:
         refuse_overwriting(path, list_tree_files(references))
-        RunDirectory(Path(directory)).refuse_overwriting(path)
+        infer_run(Path(directory)).refuse_overwriting(path)
         check_can_write(path)
     if plot is not None:
         from phloem.plot.style import check_format  # here so that a table need not wait for matplotlib

@@ -1,6 +1,8 @@
-"""A finished run as an object: estimates, topologies, clades, history, and the trained model itself."""
+"""The posterior of a run as an object: estimates, topologies, clades, trees, the trained model, a report.
 
-import json
+`load_posterior` reads a finished run. `tasks/opening.py` opens any run, and draws from it anew.
+"""
+
 import shutil
 import tempfile
 import weakref
@@ -8,32 +10,107 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from phloem.config import InferConfig, read_config
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from phloem.arrays import FloatArray, LongArray
+from phloem.config import InferConfig
 from phloem.data.alignment import Alignment
-from phloem.errors import FileProblem, PhloemError
+from phloem.data.patterns import summarize as summarize_alignment
+from phloem.errors import BadArgument, FileProblem, PhloemError
 from phloem.inference.draws import Draws, join, read_draws
-from phloem.inference.evaluation import Estimated, Evaluation
+from phloem.inference.evaluation import Estimated
+from phloem.inference.summary import Summary
+from phloem.inference.training import Report
 from phloem.inference.trust import Trust
+from phloem.random_streams import RandomStream
+from phloem.report.contents import ReportContents
+from phloem.report.html import render_report
 from phloem.report.text import describe_posterior
-from phloem.runs.directory import CONFIG, LOCK
-from phloem.runs.history import Report, read_history
-from phloem.storage.files import cannot_write, read_bytes, write_text
-from phloem.target.posterior import TreePosterior
-from phloem.tasks.models import build_model, build_target, restore_training
-from phloem.tasks.results import read_clades, read_topologies, read_trust
-from phloem.tasks.run_directory import DRAWS, Checkpoint, RunDirectory
+from phloem.runs.directory import CONFIG, HISTORY, LOCK, PROVENANCE, SUMMARY, read_provenance
+from phloem.runs.history import read_history
+from phloem.storage.files import cannot_write, write_text
+from phloem.target.posterior import TreePosterior, TreePrior
+from phloem.tasks.run_files import (
+    CLADES,
+    DRAWS,
+    MOST_TOPOLOGIES,
+    PARAMETERS,
+    TOPOLOGIES,
+    InferCheckpoint,
+    InferRun,
+    infer_run,
+    read_clades,
+    read_summary,
+    read_topologies,
+    restore_training,
+)
 from phloem.trees.branch_lengths import SplitLengths, split_lengths
-from phloem.trees.consensus import SummaryTree
+from phloem.trees.consensus import (
+    SummaryTree,
+    extended_majority_rule,
+    majority_rule,
+    maximum_clade_credibility,
+    summary_tree,
+)
+from phloem.trees.rooting import root_at_midpoint, root_at_outgroup
 from phloem.trees.sample import GroupedTrees, TreeSample
-from phloem.trees.splits import SplitFrequencies
+from phloem.trees.splits import SplitFrequencies, split_frequencies
 from phloem.variational.joint import JointModel, read_parameters
+
+USUAL_COUNT = 1000  # trees of a sample
+CLOUD_TREES = 200
+
+
+class TemporaryHome:
+    """A directory that is removed when no posterior needs it any more, at the latest when Python exits."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="phloem-"))
+        self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def keep(self) -> None:
+        """Leave the directory where it is, for good."""
+        self._remove.detach()
+
+
+class TrainedRun(NamedTuple):
+    """A run as it stands in memory."""
+
+    checkpoint: InferCheckpoint
+    target: TreePosterior
+    model: JointModel
+
+
+class TreeDisplay(NamedTuple):
+    """How summary trees are made and rooted. The root is for display: the model has none."""
+
+    threshold: float = 0.5  # of the majority rule
+    outgroup: Sequence[str] = ()
+    midpoint: bool = False
+
+
+UNROOTED = TreeDisplay()
+
+
+class PosteriorSample(NamedTuple):
+    """Trees with branch lengths and, for each, what a trace shows of it."""
+
+    trees: TreeSample
+    log_likelihood: FloatArray  # (trees,)
+    log_prior: FloatArray  # (trees,)
+    log_q: FloatArray  # (trees,)  log Q(τ, q)
+    topology: LongArray  # (trees,)  its rank, 1 for the most probable one of the run
+    is_weighted: bool
+    effective_size: float  # of the draws that these are from or, with weights, that these are
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
-    """What a run directory says of the posterior. `print` shows it; `save` copies its directory.
+    """What a run says of the posterior. `print` shows it; `save` copies its directory.
 
     With several runs, topologies and clades are those of all runs mixed by their marginal likelihoods; the model and
     the history are those of the best run. `runs` has each of them, or nothing for a single run.
@@ -41,12 +118,39 @@ class Posterior:
 
     directory: Path
     config: InferConfig
-    summary: dict[str, Any]
+    summary: Summary
     topologies: TreeSample  # the most probable first, with their probabilities
     clades: SplitFrequencies  # every split that was seen, with its probability
-    runs: "tuple[Posterior, ...]"
-    home: "TemporaryHome | None" = None  # of the directory, if it goes when this does
-    kept: Draws | None = None  # that are in no file: of a run that is not finished, or made anew
+    runs: "tuple[Posterior, ...]" = ()
+    home: TemporaryHome | None = None  # of the directory, if it is a temporary one
+    kept: Draws | None = None  # in memory
+    trained: TrainedRun | None = None  # in memory; else it is loaded when it is needed
+
+    @classmethod
+    def from_draws(
+        cls,
+        directory: Path,
+        config: InferConfig,
+        summary: Summary,
+        draws: Draws,
+        *,
+        runs: "tuple[Posterior, ...]" = (),
+        home: TemporaryHome | None = None,
+        trained: TrainedRun | None = None,
+    ) -> "Posterior":
+        """The posterior that draws in memory say, as `load_posterior` would read it."""
+        topologies = draws.weighted().topology_sample()
+        return cls(
+            directory,
+            config,
+            summary,
+            topologies[:MOST_TOPOLOGIES],
+            split_frequencies(topologies),
+            runs,
+            home,
+            draws,
+            trained,
+        )
 
     @property
     def taxa(self) -> tuple[str, ...]:
@@ -54,13 +158,13 @@ class Posterior:
 
     @property
     def is_finished(self) -> bool:
-        """Whether training has ended; otherwise this is what the last checkpoint has."""
-        return bool(self.summary["finished"])
+        """Whether training has ended; otherwise this is the posterior at the last checkpoint."""
+        return self.summary.finished
 
     @property
     def trust(self) -> Trust:
         """How far the numbers can be trusted, and why."""
-        return read_trust(self.summary)
+        return self.summary.trust
 
     @cached_property
     def draws(self) -> Draws:
@@ -82,52 +186,65 @@ class Posterior:
     @property
     def log_marginal_likelihood(self) -> Estimated:
         """By importance sampling: the mean over repeats, and their standard deviation."""
-        return Estimated(**self.summary["log_marginal_likelihood"])
+        return self.summary.evaluation.log_marginal_likelihood
 
     @property
     def elbo(self) -> Estimated:
         """The evidence lower bound."""
-        return Estimated(**self.summary["elbo"])
+        return self.summary.evaluation.elbo
 
     @property
     def lower_bound(self) -> Estimated:
         """The bound of as many draws as training had particles."""
-        return Estimated(**self.summary["lower_bound"])
+        return self.summary.evaluation.lower_bound
 
     @property
     def best_run(self) -> "Posterior":
         """The run with the highest marginal likelihood; the posterior itself if it is one run."""
-        return self.runs[self.summary["best_run"] - 1] if self.runs else self
+        return self.runs[(self.summary.best_run or 1) - 1] if self.runs else self
 
     @cached_property
     def history(self) -> list[Report]:
         """The reports of the training."""
-        return read_history(self.best_run.directory / "history.csv", Report)
+        return read_history(self.best_run.directory / HISTORY, Report)
 
     @property
     def source(self) -> str:
         """The alignment as the user named it."""
-        return self._checkpoint.source
+        return self._checkpoint.inputs.source
 
     @cached_property
     def alignment(self) -> Alignment:
         """The alignment, from the checkpoint."""
-        return self._checkpoint.patterns.alignment
+        return self._checkpoint.inputs.patterns.alignment
 
     @cached_property
     def target(self) -> TreePosterior:
         """p(Y, τ, q)."""
-        return build_target(self._checkpoint.patterns, self.config)
+        trained = self.best_run.trained
+        return trained.target if trained else self._checkpoint.inputs.target(self.config)
 
     @cached_property
     def model(self) -> JointModel:
         """Q(τ, q), trained."""
         best = self.best_run
+        if best.trained:
+            return best.trained.model
         if not best.is_finished:
             return restore_training(self._checkpoint, self.target).model
-        model = build_model(self._checkpoint.support, best.config)
-        read_parameters(model, best.directory / "parameters.safetensors")
+        model = self._checkpoint.inputs.model(best.config)
+        read_parameters(model, best.directory / PARAMETERS)
         return model
+
+    @cached_property
+    def _checkpoint(self) -> InferCheckpoint:
+        if self.best_run.trained:
+            return self.best_run.trained.checkpoint
+        run = infer_run(self.best_run.directory)
+        found, problems = run.checkpoints.newest()
+        if found is None:
+            raise FileProblem(problems[0] if problems else f"{run.path}: has no checkpoint. It cannot be used further.")
+        return found
 
     def save(self, path: str | Path) -> "Posterior":
         """Copy the run to another directory, a new one."""
@@ -141,9 +258,7 @@ class Posterior:
         return load_posterior(path)
 
     def sample(self, count: int | None = None, *, seed: int = 1, weighted: bool = False) -> TreeSample:
-        """Posterior trees with branch lengths, all alike or each with its weight; 1,000 if there are so many draws."""
-        from phloem.tasks.exports import sample_posterior  # which knows posteriors itself
-
+        """Posterior trees with branch lengths, all of the same weight or each with its own; 1,000 by default."""
         return sample_posterior(self, count, seed=seed, weighted=weighted).trees
 
     def summary_trees(
@@ -151,10 +266,8 @@ class Posterior:
     ) -> dict[str, SummaryTree]:
         """The majority-rule, the extended and the most credible tree, by name, with supports and branch lengths.
 
-        outgroup, midpoint: where to hang them for display.
+        outgroup, midpoint: where to root them for display.
         """
-        from phloem.tasks.exports import TreeDisplay, summary_trees
-
         return summary_trees(self, TreeDisplay(threshold, outgroup, midpoint))
 
     def consensus(self, threshold: float = 0.5, *, outgroup: Sequence[str] = (), midpoint: bool = False) -> SummaryTree:
@@ -165,10 +278,8 @@ class Posterior:
         self, path: str | Path, *, threshold: float = 0.5, outgroup: Sequence[str] = (), midpoint: bool = False
     ) -> None:
         """Write the report, one HTML file."""
-        from phloem.tasks.exports import render
-
         consensus = self.consensus(threshold, outgroup=outgroup, midpoint=midpoint)
-        write_text(Path(path), render(self, consensus, threshold))
+        write_text(Path(path), render_report(report_contents(self, consensus, threshold)))
 
     def describe(self, width: int = 80) -> list[str]:
         """Lines for a terminal: the evidence, the best topologies, clade supports on a tree."""
@@ -185,81 +296,164 @@ class Posterior:
         """What a notebook shows."""
         printer.text(str(self))
 
-    @cached_property
-    def _checkpoint(self) -> Checkpoint:
-        run = RunDirectory(self.best_run.directory)
-        found, problems = run.checkpoints.newest()
-        if found is None:
-            raise FileProblem(problems[0] if problems else f"{run.path}: has no checkpoint. It cannot be used further.")
-        return found
+
+def sample_posterior(
+    posterior: Posterior, count: int | None = None, *, seed: int = 1, weighted: bool = False
+) -> PosteriorSample:
+    """Trees from the draws of a run: resampled by their weights, or each once with its weight.
+
+    count: 1,000 by default, or all draws if there are fewer. More trees than the effective sample size repeat some.
+    """
+    draws = posterior.draws
+    if count is None:
+        count = min(USUAL_COUNT, len(draws))
+    if count < 1:
+        raise BadArgument(f"--count {count}: ask for at least one tree.")
+    if count > len(draws):
+        raise BadArgument(
+            f"--count {count:,}: the run has {len(draws):,} draws. Ask for no more, or train one with more --repeats."
+        )
+    random = RandomStream(seed, "sample").generator()
+    all_weights = posterior.trees.weights
+    if weighted:
+        chosen = random.permutation(len(draws))[:count]
+        weights = all_weights[chosen] / all_weights[chosen].sum()
+    else:
+        chosen = random.permutation(resample(all_weights, count, float(random.random())))
+        weights = np.full(count, 1 / count)
+    lengths = shortest_decimals(draws.branch_lengths[chosen])
+    topologies = draws.topologies[draws.group[chosen]]
+    with torch.no_grad():
+        log_prior = TreePrior(posterior.config.prior_rate)(topologies, torch.from_numpy(lengths)).numpy()
+    return PosteriorSample(
+        trees=TreeSample(draws.taxa, topologies, weights, lengths),
+        log_likelihood=draws.log_joint[chosen] - log_prior,
+        log_prior=log_prior,
+        log_q=(draws.log_q_topology + draws.log_q_branches)[chosen],
+        topology=_ranks(posterior.trees.topology_weights())[draws.group[chosen]],
+        is_weighted=weighted,
+        effective_size=1 / float(weights @ weights if weighted else all_weights @ all_weights),
+    )
 
 
-def is_finished(run: RunDirectory) -> bool:
-    """Whether all results are there and can be read. Others are made again from the last checkpoint."""
+def resample(weights: FloatArray, count: int, offset: float) -> LongArray:
+    """Systematic resampling: draw i comes count·weight times, rounded up or down, which adds the least noise.
+
+    weights: sum to one. offset: a random number from 0 up to 1.
+    """
+    ends = np.cumsum(weights)
+    points = (np.arange(count) + offset) / count * ends[-1]
+    return np.asarray(np.minimum(np.searchsorted(ends, points, side="right"), len(weights) - 1))
+
+
+def shortest_decimals(lengths: NDArray[np.float32]) -> FloatArray:
+    """The decimal numbers with the fewest digits that round to these, so that text of them is short."""
+    return lengths.astype("U").astype(np.float64)
+
+
+def _ranks(weights: FloatArray) -> LongArray:
+    ranks = np.empty(len(weights), np.int64)
+    ranks[np.argsort(-weights, kind="stable")] = np.arange(1, len(weights) + 1)
+    return ranks
+
+
+def summary_trees(posterior: Posterior, display: TreeDisplay = UNROOTED) -> dict[str, SummaryTree]:
+    """The majority-rule, the extended and the most credible tree, with supports and lengths, by name."""
+    topologies = posterior.trees.topology_sample()
+    splits = split_frequencies(topologies)
+    trees = {
+        "majority_rule": majority_rule(splits, display.threshold),
+        "extended_majority_rule": extended_majority_rule(splits),
+        "maximum_clade_credibility": maximum_clade_credibility(topologies, splits),
+    }
+    return {name: rooted(summary_tree(tree, posterior.branch_lengths), display) for name, tree in trees.items()}
+
+
+def rooted(tree: SummaryTree, display: TreeDisplay) -> SummaryTree:
+    """The tree with the root that the user asked for, if any."""
+    if display.outgroup and display.midpoint:
+        raise BadArgument("--outgroup and --midpoint: a tree has one root. Give one of them.")
+    if display.outgroup:
+        return root_at_outgroup(tree, display.outgroup)
+    return root_at_midpoint(tree) if display.midpoint else tree
+
+
+def histories_of(posterior: Posterior) -> list[list[Report]]:
+    """The reports of each run's training."""
+    return [read_history(run.directory / HISTORY, Report) for run in posterior.runs or (posterior,)]
+
+
+def report_contents(posterior: Posterior, consensus: SummaryTree, threshold: float) -> ReportContents:
+    """All that the report shows, with a consensus of the clades that are more probable than the threshold."""
+    summary, config = posterior.summary, posterior.config
+    return ReportContents(
+        title=Path(posterior.source).name,
+        alignment=summarize_alignment(posterior.alignment),
+        model=posterior.target.likelihood.model.in_words(),
+        branches=config.branches,
+        runs=max(1, len(posterior.runs)),
+        steps_done=summary.steps,
+        steps=config.training.steps,
+        is_finished=posterior.is_finished,
+        evaluation=summary.evaluation,
+        samples=summary.samples,
+        repeats=summary.repeats,
+        particles=config.training.particles,
+        trust=posterior.trust,
+        consensus=consensus,
+        threshold=threshold,
+        topologies=posterior.trees.topology_sample(),
+        credible=summary.found.credible_sets,
+        splits=posterior.branch_lengths,
+        trees=posterior.trees,
+        cloud=sample_posterior(posterior, min(CLOUD_TREES, len(posterior.draws))).trees,
+        histories=histories_of(posterior),
+        provenance=read_provenance(posterior.directory / PROVENANCE),
+    )
+
+
+def load_posterior(directory: str | Path, *, home: TemporaryHome | None = None) -> Posterior:
+    """The posterior of a finished run. home: of the directory, if it is a temporary one."""
+    run = infer_run(directory)
+    run.check_holds_run()
+    if not (run.path / SUMMARY).exists():
+        raise FileProblem(f"{directory}: the run is not finished. Resume it: --resume.")
+    for name in (CONFIG, TOPOLOGIES, CLADES):
+        if not (run.path / name).exists():
+            raise FileProblem(f"{run.path / name}: is missing. Make it again: phloem infer --resume.")
+    summary = read_summary(run)
+    children = run.children()
+    if len(children) != summary.runs:
+        raise FileProblem(
+            f"{directory}: has {len(children)} runs, but its summary says {summary.runs}. Put them back, "
+            "or make them again: phloem infer --resume."
+        )
+    runs = tuple(load_posterior(child.path, home=home) for child in children)
+    for other in runs:
+        if other.taxa != summary.names:
+            raise FileProblem(f"{other.directory}: is a run on other taxa than {directory}. Take it out of there.")
+    config = run.read_config()
+    assert config is not None
+    return Posterior(
+        directory=run.path,
+        config=config,
+        summary=summary,
+        topologies=read_topologies(run.path / TOPOLOGIES, summary.names),
+        clades=read_clades(run.path / CLADES, summary.names),
+        runs=runs,
+        home=home,
+    )
+
+
+def is_finished(run: InferRun) -> bool:
+    """Whether all results exist and can be read. Others are made again from the last checkpoint."""
     return run.has_results() and can_be_loaded(run)
 
 
-def can_be_loaded(run: RunDirectory) -> bool:
+def can_be_loaded(run: InferRun) -> bool:
     """Whether there is a posterior to be read."""
     try:
         load_posterior(run.path)
     except PhloemError:
         return False
     return True
-
-
-class TemporaryHome:
-    """A directory that is removed when no posterior needs it any more, at the latest when Python ends."""
-
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="phloem-"))
-        self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
-
-    def keep(self) -> None:
-        """Leave the directory where it is, for good."""
-        self._remove.detach()
-
-
-def load_posterior(directory: str | Path) -> Posterior:
-    """The posterior of a finished run."""
-    return load_from(Path(directory), None)
-
-
-def load_from(directory: Path, home: TemporaryHome | None) -> Posterior:
-    """The posterior of a finished run in a directory that may be a temporary one."""
-    run = RunDirectory(directory)
-    run.check_holds_run()
-    if not (run.path / "summary.json").exists():
-        raise FileProblem(f"{directory}: the run is not finished. Go on with it: --resume.")
-    for name in (CONFIG, "topologies.csv", "clades.csv"):
-        if not (run.path / name).exists():
-            raise FileProblem(f"{run.path / name}: is missing. Make it again: phloem infer --resume.")
-    path = run.path / "summary.json"
-    try:
-        summary: dict[str, Any] = json.loads(read_bytes(path))
-        taxa = tuple(summary["names"])
-        for name in Evaluation._fields:
-            Estimated(**summary[name])
-        summary["evaluation"]["repeats"], summary["distinct_topologies"], summary["finished"], read_trust(summary)
-    except (ValueError, KeyError, TypeError):
-        raise FileProblem(f"{path}: is damaged, or no summary of this version. Make it again with --resume.") from None
-    config_path = run.path / CONFIG
-    children = run.children()
-    if len(children) != summary.get("runs", 0):
-        raise FileProblem(
-            f"{directory}: has {len(children)} runs where its summary has {summary.get('runs', 0)}. Put them back, "
-            "or make them again: phloem infer --resume."
-        )
-    runs = tuple(load_from(child.path, home) for child in children)
-    for other in runs:
-        if other.taxa != taxa:
-            raise FileProblem(f"{other.directory}: is a run on other taxa than {directory}. Take it out of there.")
-    return Posterior(
-        directory=run.path,
-        config=read_config(read_bytes(config_path).decode(errors="replace"), str(config_path)),
-        summary=summary,
-        topologies=read_topologies(run.path / "topologies.csv", taxa),
-        clades=read_clades(run.path / "clades.csv", taxa),
-        runs=runs,
-        home=home,
-    )

@@ -12,6 +12,8 @@ import numpy as np
 from phloem import plot
 from phloem.config.checks import check_choice
 from phloem.config.density import density_preset, read_density_config
+from phloem.display.bar import Show
+from phloem.display.events import Event, News, Notice
 from phloem.energy.density import enumerate_density
 from phloem.energy.nce import best_loss
 from phloem.energy.noise import MOST_TAXA_TO_LIST
@@ -22,10 +24,11 @@ from phloem.experiments.density.page import density_page
 from phloem.experiments.density.results import DensityExperiment, Repeat, density_rows
 from phloem.random_streams import RandomStream
 from phloem.runs.checkpoints import CheckpointInterval
-from phloem.runs.directory import CONFIG
+from phloem.runs.directory import CONFIG, HISTORY
+from phloem.runs.driver import RunOptions, RunRequest
 from phloem.runs.history import read_history
 from phloem.storage.files import cannot_write, read_bytes, write_text
-from phloem.tasks.density import HISTORY, DensityDirectory, DensityRequest, Shown, fit_density_run, load_density
+from phloem.tasks.density import DensityRequest, density_run, fit_density_run, load_density
 from phloem.tasks.support import read_samples
 from phloem.trees.generation import all_topologies
 from phloem.trees.sample import TreeSample, pool
@@ -67,7 +70,7 @@ class _Fit(NamedTuple):
 
 def run_experiment(
     request: ExperimentRequest,
-    show: Shown,
+    show: Show,
     *,
     interval: CheckpointInterval,
     notice: Callable[[str], None],
@@ -78,19 +81,20 @@ def run_experiment(
     target = _prepare(request)
     for number, fit in enumerate(fits):
 
-        def show_part(share: float, note: str = "", *, number: int = number, fit: _Fit = fit) -> None:
-            last = note.rpartition("   ")[2]  # of what a fit says, as more leaves a terminal no space for a bar
-            show((number + share) / len(fits), f"{fit.name} ({number + 1} of {len(fits)})   {last}".rstrip())
+        def show_part(event: Event, *, number: int = number, fit: _Fit = fit) -> None:
+            if isinstance(event, Notice):
+                notice(event.text)
+            elif isinstance(event, News):
+                # Of a fit's report the divergence alone, as more leaves a terminal no space for a bar.
+                found = f"divergence {event.report.divergence:.4f}" if event.report else ""
+                note = f"{fit.name} ({number + 1} of {len(fits)})   {found}".rstrip()
+                show((number + event.share) / len(fits), note)
 
         path = request.directory / fit.name
         asked = {**settings, "convolution": fit.convolution, "seed": fit.seed}
-        held = DensityDirectory(path).holds_run()
-        fit_density_run(
-            DensityRequest(target, path, None if held else "paper", asked, resume=held, command=request.command),
-            show_part,
-            interval=interval,
-            notice=notice,
-        )
+        held = density_run(path).holds_run()
+        run = RunRequest(path, resume=held, command=request.command, options=RunOptions(interval=interval))
+        fit_density_run(DensityRequest(target, run, None if held else "paper", [asked]), show_part)
     experiment = collect(request, target)
     write_experiment(experiment, request.directory)
     return experiment
@@ -189,7 +193,7 @@ def collect(request: ExperimentRequest, target: TreeSample) -> DensityExperiment
     probabilities /= probabilities.sum()
     names = re.compile(rf"({'|'.join(VARIANTS)})-\d+")
     folders = [path for path in request.directory.iterdir() if names.fullmatch(path.name)]
-    repeats = [_repeat(path) for path in folders if DensityDirectory(path).has_results()]
+    repeats = [_repeat(path) for path in folders if density_run(path).has_results()]
     return DensityExperiment(
         taxa=len(target.taxa),
         target=probabilities,

@@ -1,0 +1,224 @@
+"""A posterior in a few numbers: the record behind `summary.json`, which is written and read here alone.
+
+A new number is a field of `Summary`, a line where it is computed, and a line in `as_json` and `from_json`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from phloem.inference.agreement import Agreement, Measured
+from phloem.inference.diagnostics import effective_sample_size, pareto_shape, smooth
+from phloem.inference.draws import Draws
+from phloem.inference.evaluation import Estimated, Evaluation
+from phloem.inference.trust import Finding, Trust
+from phloem.trees.branch_lengths import shortest_interval, tree_lengths
+from phloem.trees.sample import TreeSample, credible_set_size
+from phloem.trees.splits import SplitDeviation
+from phloem.trees.writing import format_newick
+
+BEST = 10  # topologies in the summary
+CREDIBLE_SHARES = (0.5, 0.9, 0.95, 0.99)
+
+# The keys of `summary.json`, in order: of one run, and of several together.
+OF_DRAWS = ("draws", "trust", "tree_length", "credible_sets", "distinct_topologies", "best_topologies")
+ESTIMATES = ("elbo", "lower_bound", "log_marginal_likelihood")
+OF_ONE_RUN = (
+    *("names", "taxa", "sites", "patterns", "model", "branches", "seed", "support", "finished", "steps"),
+    *("stopped_early", "skipped_steps", "evaluation", *ESTIMATES, *OF_DRAWS),
+)
+OF_SEVERAL_RUNS = (
+    *("names", "taxa", "sites", "patterns", "model", "branches", "support", "evaluation", "seed", "runs", "best_run"),
+    *("finished", "steps", *ESTIMATES, "agreement", *OF_DRAWS),
+)
+
+
+class SupportSize(NamedTuple):
+    """What the support of the topologies holds."""
+
+    topologies: int  # that it was collected from
+    splits: int
+    parameters: int  # of the subsplit network
+
+
+class DrawQuality(NamedTuple):
+    """How many draws there are, and what their weights are worth."""
+
+    count: int
+    effective_sample_size: float
+    unsmoothed_effective_sample_size: float
+    pareto_shape: float | None
+
+
+class MeanInterval(NamedTuple):
+    """A mean, and the shortest interval that holds 95 % of the probability."""
+
+    mean: float
+    lower: float
+    upper: float
+
+
+class CredibleSet(NamedTuple):
+    """How many of the most probable topologies hold at least this share of the probability."""
+
+    share: float
+    topologies: int
+
+
+class BestTopology(NamedTuple):
+    """A topology with its probability."""
+
+    probability: float
+    newick: str
+
+
+class DrawSummary(NamedTuple):
+    """What weighted draws say: how far they can be trusted, and which trees are probable."""
+
+    draws: DrawQuality
+    trust: Trust
+    tree_length: MeanInterval
+    credible_sets: tuple[CredibleSet, ...]
+    distinct_topologies: int
+    best_topologies: tuple[BestTopology, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The result of one run, or of several together."""
+
+    names: tuple[str, ...]  # of the taxa
+    sites: int
+    patterns: int
+    model: str  # of substitution
+    branches: str
+    seed: int
+    support: SupportSize
+    finished: bool  # whether training has ended; else this is the posterior at a checkpoint
+    steps: int  # of the run that has taken the fewest
+    repeats: int  # estimates
+    samples: int  # trees in each
+    evaluation: Evaluation  # of the best run, but for the marginal likelihood, which is that of all draws
+    found: DrawSummary
+    stopped_early: bool = False  # because the bound was flat
+    skipped_steps: int = 0
+    runs: int = 0  # 0 for a run alone
+    best_run: int | None = None  # counted from 1
+    agreement: Agreement | None = None  # of several runs
+
+    @property
+    def trust(self) -> Trust:
+        return self.found.trust
+
+    @property
+    def draws(self) -> DrawQuality:
+        return self.found.draws
+
+    def as_json(self) -> dict[str, Any]:
+        """What `summary.json` holds."""
+        found = self.found
+        trust = found.trust
+        values = {
+            "names": list(self.names),
+            "taxa": len(self.names),
+            **{name: getattr(self, name) for name in ("sites", "patterns", "model", "branches", "seed")},
+            "support": self.support._asdict(),
+            **{name: getattr(self, name) for name in ("finished", "steps", "stopped_early", "skipped_steps")},
+            **{name: getattr(self, name) for name in ("runs", "best_run")},
+            "evaluation": {"repeats": self.repeats, "samples": self.samples},
+            **{name: estimate._asdict() for name, estimate in self.evaluation._asdict().items()},
+            "agreement": None if self.agreement is None else _agreement_as_json(self.agreement),
+            "draws": found.draws._asdict(),
+            "trust": {
+                "level": trust.level,
+                "advice": trust.advice,
+                "findings": [finding._asdict() for finding in trust.findings],
+            },
+            "tree_length": found.tree_length._asdict(),
+            "credible_sets": [one._asdict() for one in found.credible_sets],
+            "distinct_topologies": found.distinct_topologies,
+            "best_topologies": [one._asdict() for one in found.best_topologies],
+        }
+        return {key: values[key] for key in (OF_SEVERAL_RUNS if self.runs else OF_ONE_RUN)}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "Summary":
+        """The record that `as_json` was made of; KeyError, TypeError or ValueError if it is something else."""
+        trust = content["trust"]
+        findings = tuple(Finding(**finding) for finding in trust["findings"])
+        agreement = content.get("agreement")
+        return cls(
+            names=tuple(content["names"]),
+            **{name: content[name] for name in ("sites", "patterns", "model", "branches", "seed")},
+            support=SupportSize(**content["support"]),
+            finished=bool(content["finished"]),
+            steps=int(content["steps"]),
+            repeats=int(content["evaluation"]["repeats"]),
+            samples=int(content["evaluation"]["samples"]),
+            evaluation=Evaluation(**{name: Estimated(**content[name]) for name in ESTIMATES}),
+            found=DrawSummary(
+                draws=DrawQuality(**content["draws"]),
+                trust=Trust(trust["level"], findings, trust["advice"]),
+                tree_length=MeanInterval(**content["tree_length"]),
+                credible_sets=tuple(CredibleSet(**one) for one in content["credible_sets"]),
+                distinct_topologies=int(content["distinct_topologies"]),
+                best_topologies=tuple(BestTopology(**one) for one in content["best_topologies"]),
+            ),
+            stopped_early=bool(content.get("stopped_early", False)),
+            skipped_steps=int(content.get("skipped_steps", 0)),
+            runs=int(content.get("runs", 0)),
+            best_run=content.get("best_run"),
+            agreement=None if agreement is None else _agreement_from_json(agreement),
+        )
+
+
+def summarize_draws(draws: Draws, trust: Trust) -> DrawSummary:
+    """What weighted draws say."""
+    trees = draws.weighted()
+    log_weights = draws.log_weights
+    topologies = trees.topology_sample()
+    lengths = tree_lengths(trees)
+    return DrawSummary(
+        draws=DrawQuality(
+            count=len(draws),
+            effective_sample_size=effective_sample_size(smooth(log_weights)),
+            unsmoothed_effective_sample_size=effective_sample_size(log_weights),
+            pareto_shape=pareto_shape(log_weights),
+        ),
+        trust=trust,
+        tree_length=MeanInterval(float(lengths @ trees.weights), *shortest_interval(lengths, trees.weights)),
+        credible_sets=tuple(
+            CredibleSet(share, credible_set_size(topologies.weights, share)) for share in CREDIBLE_SHARES
+        ),
+        distinct_topologies=len(topologies),
+        best_topologies=_best(topologies),
+    )
+
+
+def _best(topologies: TreeSample) -> tuple[BestTopology, ...]:
+    best = topologies[:BEST]
+    return tuple(map(BestTopology, best.weights.tolist(), format_newick(best.topologies, best.taxa)))
+
+
+def _agreement_as_json(agreement: Agreement) -> dict[str, Any]:
+    return {
+        "log_marginal_likelihoods": [estimate._asdict() for estimate in agreement.log_marginal_likelihoods],
+        "shares": list(agreement.shares),
+        "marginal_likelihood_difference": agreement.difference._asdict(),
+        "average_split_deviation": agreement.splits.average,
+        "largest_split_deviation": agreement.splits.largest,
+        "largest_split_difference": agreement.splits.largest_difference,
+    }
+
+
+def _agreement_from_json(content: Mapping[str, Any]) -> Agreement:
+    return Agreement(
+        log_marginal_likelihoods=tuple(Measured(**one) for one in content["log_marginal_likelihoods"]),
+        shares=tuple(content["shares"]),
+        difference=Measured(**content["marginal_likelihood_difference"]),
+        splits=SplitDeviation(
+            average=content["average_split_deviation"],
+            largest=content["largest_split_deviation"],
+            largest_difference=content["largest_split_difference"],
+        ),
+    )

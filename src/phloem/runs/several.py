@@ -1,0 +1,186 @@
+"""Several runs at the same time, each in a process of its own that sends its news as lines of JSON.
+
+A worker stops, with a checkpoint, on SIGTERM and when its standard input ends, as it does when the process that
+started it is gone for whatever reason.
+"""
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import IO, Any
+
+from phloem.errors import PhloemError, ProgramProblem
+from phloem.interrupts import stoppable
+from phloem.runs.checkpoints import CheckpointInterval
+from phloem.runs.directory import RunDirectory
+from phloem.runs.driver import RunOptions
+from phloem.runs.events import News, Notice, Progress
+
+DONE, FAILED, INTERRUPTED = 0, 2, 130
+STOP_SECONDS = 30.0  # for a checkpoint to be written on a slow disk
+PATIENCE_SECONDS = 10.0  # for the worker of a killed session to end
+
+
+def complete_runs(
+    runs: Sequence[tuple[int, RunDirectory[Any, Any]]], complete: str, options: RunOptions, progress: Progress
+) -> None:
+    """Complete numbered runs from their checkpoints, as many at a time as there are cores for them.
+
+    complete: `module:function` that completes one, given a path, the run's number, options, progress and how many
+    seconds to wait for the directory. If one fails or the user stops, the others are stopped, each with a checkpoint.
+    """
+    waiting = list(runs)
+    cores = options.threads or 1
+    at_once = min(len(waiting), cores)
+    own = options._replace(threads=max(1, cores // max(1, at_once)))
+    with _stopped_at_the_end() as workers:
+        lines: SimpleQueue[tuple[_Worker, str | None]] = SimpleQueue()
+        while waiting or workers:
+            while waiting and len(workers) < at_once:
+                number, run = waiting.pop(0)
+                workers.append(_Worker(number, run, encode_task(complete, run.path, number, own), lines))
+            worker, line = lines.get()
+            if line is None:
+                worker.check_done()
+                workers.remove(worker)
+                worker.close()
+                continue
+            event = decode_event(line, worker.run.kind.report)
+            if isinstance(event, PhloemError):
+                raise ProgramProblem(f"run {worker.number}: {event}")
+            progress(event)
+
+
+class _Worker:
+    """A process and the thread that listens to it."""
+
+    def __init__(
+        self,
+        number: int,
+        run: RunDirectory[Any, Any],
+        task: str,
+        lines: "SimpleQueue[tuple[_Worker, str | None]]",
+    ) -> None:
+        self.number = number
+        self.run = run
+        self._errors: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed with the worker
+        self.process = subprocess.Popen(
+            # -P: a file of the user's called numpy.py must not be imported.
+            [sys.executable, "-P", "-m", "phloem.runs.several", task],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,  # Ctrl-C is for us, who then tell the others
+        )
+        self._listener = Thread(target=self._listen, args=(lines,), daemon=True)
+        self._listener.start()
+
+    def _listen(self, lines: "SimpleQueue[tuple[_Worker, str | None]]") -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            lines.put((self, line))
+        lines.put((self, None))
+
+    def check_done(self) -> None:
+        """Raise unless the process has done its work."""
+        code = self.process.wait()
+        self._errors.seek(0)
+        last = (self._errors.read().strip().splitlines() or [""])[-1]
+        if code == INTERRUPTED:  # somebody has told this process alone to stop
+            raise KeyboardInterrupt
+        if code:
+            how = f"was killed (signal {-code})" if code < 0 else f"failed ({last})"
+            raise ProgramProblem(f"run {self.number} {how}. Resume it with --resume.")
+
+    def close(self) -> None:
+        """Wait for the process, which is about to end or is told to, and let go of it."""
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._listener.join()
+        for stream in (self.process.stdin, self.process.stdout, self._errors):
+            if stream is not None:
+                stream.close()
+
+
+@contextmanager
+def _stopped_at_the_end() -> Iterator[list[_Worker]]:
+    """Workers; those that are still at work are stopped however this ends."""
+    workers: list[_Worker] = []
+    try:
+        yield workers
+    finally:
+        for worker in workers:
+            worker.process.send_signal(signal.SIGTERM)
+        for worker in workers:
+            worker.close()
+
+
+def encode_task(complete: str, directory: Path, number: int, options: RunOptions) -> str:
+    """What a worker is to do, as its one argument."""
+    return json.dumps([complete, str(directory), number, options.threads, list(options.interval), options.tensorboard])
+
+
+def encode_event(event: News | Notice) -> list[Any]:
+    """An event as JSON can hold it."""
+    return ["news", event] if isinstance(event, News) else ["notice", event.text]
+
+
+def decode_event(line: str, report_type: type[Any]) -> News | Notice | PhloemError:
+    """What a worker's line says."""
+    kind, content = json.loads(line)
+    if kind == "news":
+        *where, report = content
+        return News(*where, None if report is None else report_type.from_row(report))
+    return Notice(content) if kind == "notice" else PhloemError(content)
+
+
+def work(task: str) -> int:
+    """Complete a run; returns the exit code."""
+    complete, path, number, threads, interval, tensorboard = json.loads(task)
+    module, _, function = complete.partition(":")
+    options = RunOptions(threads, CheckpointInterval(*interval), tensorboard)
+    Thread(target=_stop_when_orphaned, daemon=True).start()
+    try:
+        with stoppable():
+            getattr(importlib.import_module(module), function)(
+                Path(path), number, options, lambda event: _send(encode_event(event)), patience=PATIENCE_SECONDS
+            )
+    except PhloemError as problem:
+        _send(["error", str(problem)])
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return DONE
+
+
+def _send(content: list[Any]) -> None:
+    with suppress(BrokenPipeError):  # no one listens any more: the end of the input says so as well
+        sys.stdout.write(json.dumps(content) + "\n")
+        sys.stdout.flush()
+
+
+def _stop_when_orphaned() -> None:
+    while os.read(0, 1024):  # not sys.stdin, whose lock Python needs to end
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    code = work(sys.argv[1])
+    sys.stdout.flush()
+    os._exit(code)  # at once: the thread that waits for the end of the input would keep Python from ending

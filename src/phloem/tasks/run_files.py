@@ -1,0 +1,273 @@
+"""The files of a run of `phloem infer`: what it is made from, what it leaves, and how each is written and read."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from phloem.arrays import AnyArray, BoolArray
+from phloem.config import INFER, EvaluationConfig, InferConfig
+from phloem.data.patterns import SitePatterns
+from phloem.errors import FileProblem, PhloemError
+from phloem.inference.draws import Draws, write_draws
+from phloem.inference.evaluation import Evaluation
+from phloem.inference.summary import Summary, SupportSize, summarize_draws
+from phloem.inference.training import Report, Training
+from phloem.inference.trust import judge
+from phloem.random_streams import RandomStream
+from phloem.runs.checkpoints import Checkpoint, RunKind
+from phloem.runs.directory import HISTORY, SUMMARY, RunDirectory
+from phloem.runs.history import HistoryFile
+from phloem.storage.arrays import Sealed, prefixed, without_prefix
+from phloem.storage.files import read_bytes
+from phloem.target.likelihood import TreeLikelihood
+from phloem.target.posterior import TreePosterior, TreePrior
+from phloem.target.substitution import build_model as build_substitution_model
+from phloem.trees.branch_lengths import SplitLengths, split_lengths
+from phloem.trees.reading import parse_newick
+from phloem.trees.sample import GroupedTrees, TreeSample
+from phloem.trees.splits import SplitFrequencies
+from phloem.trees.writing import format_newick
+from phloem.variational.branch_models import build_branch_model
+from phloem.variational.joint import JointModel, write_parameters
+from phloem.variational.sbn import SubsplitNetwork
+from phloem.variational.support import SubsplitSupport, support_arrays, support_from
+
+BOOTSTRAP = "bootstrap"
+SUPPORT = "support.npz"
+PARAMETERS = "parameters.safetensors"
+DRAWS = "draws.safetensors"
+TOPOLOGIES = "topologies.csv"
+CLADES = "clades.csv"
+EXPORTS = ("posterior.nex", "posterior.log", "consensus.nex", "report.html")
+
+MOST_TOPOLOGIES = 10_000  # rows; the cumulative probability says what is left
+TOPOLOGY_COLUMNS = ("rank", "probability", "cumulative", "newick")
+CLADE_COLUMNS = ("probability", "taxa", "members", "mean_length", "deviation", "median", "lower", "upper")
+INSIDE, OUTSIDE = "*", "."
+
+
+class RunInputs(NamedTuple):
+    """What a run is made from. Given the settings, everything else follows."""
+
+    source: str  # the alignment as the user named it
+    patterns: SitePatterns
+    support: SubsplitSupport
+
+    def target(self, config: InferConfig, threads: int | None = None) -> TreePosterior:
+        """The posterior that the settings describe, up to its constant."""
+        return build_target(self.patterns, config, threads)
+
+    def model(self, config: InferConfig) -> JointModel:
+        """An untrained model; its first weights depend on the seed alone."""
+        return build_model(self.support, config)
+
+    def training(self, config: InferConfig, target: TreePosterior) -> Training:
+        """The training of an untrained model."""
+        return Training(self.model(config), target, config.training, seed=config.seed)
+
+
+def build_target(patterns: SitePatterns, config: InferConfig, threads: int | None = None) -> TreePosterior:
+    """The posterior that the settings describe, up to its constant."""
+    substitution = build_substitution_model(config.model, patterns)
+    return TreePosterior(TreeLikelihood(patterns, substitution, threads=threads), TreePrior(config.prior_rate))
+
+
+def build_model(support: SubsplitSupport, config: InferConfig) -> JointModel:
+    """An untrained model; its first weights depend on the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(RandomStream(config.seed, "weights").key()[0]))
+        branches = build_branch_model(config.branches, support, depth=config.depth, width=config.width)
+    return JointModel(SubsplitNetwork(support), branches)
+
+
+InferRun = RunDirectory[InferConfig, RunInputs]
+InferCheckpoint = Checkpoint[InferConfig, RunInputs]
+
+
+def restore_training(checkpoint: InferCheckpoint, target: TreePosterior) -> Training:
+    """The training at a checkpoint."""
+    training = checkpoint.inputs.training(checkpoint.config, target)
+    training.restore(checkpoint.training)
+    return training
+
+
+def _pack(inputs: RunInputs) -> Sealed:
+    support = support_arrays(inputs.support)
+    taxa = support.pop("taxa").tolist()
+    arrays: dict[str, AnyArray] = {
+        **prefixed("support", support),
+        "patterns.states": inputs.patterns.states,
+        "patterns.counts": inputs.patterns.counts,
+        "patterns.sites": inputs.patterns.pattern_of_site,
+    }
+    return Sealed(arrays, {"source": inputs.source, "taxa": json.dumps(taxa)})
+
+
+def _unpack(found: Sealed, _config: InferConfig, path: Path) -> RunInputs:
+    arrays, texts = found
+    taxa = json.loads(texts["taxa"])
+    patterns = (arrays["patterns.states"], arrays["patterns.counts"], arrays["patterns.sites"])
+    return RunInputs(
+        source=texts["source"],
+        patterns=SitePatterns(tuple(taxa), *patterns),
+        support=support_from(path, {"taxa": np.array(taxa), **without_prefix("support", arrays)}),
+    )
+
+
+INFER_RUNS: RunKind[InferConfig, RunInputs] = RunKind(
+    schema=INFER,
+    report=Report,
+    pack=_pack,
+    unpack=_unpack,
+    results=(SUPPORT, PARAMETERS, TOPOLOGIES, CLADES, DRAWS),
+    exports=EXPORTS,
+    beginnings=(BOOTSTRAP,),
+)
+
+
+def infer_run(path: str | Path) -> InferRun:
+    """The directory of a run of `phloem infer`."""
+    return RunDirectory(Path(path), INFER_RUNS)
+
+
+class Results(NamedTuple):
+    """What the evaluation of a run found. A run that has not ended can be evaluated as well."""
+
+    training: Training
+    finished: bool
+    evaluated: EvaluationConfig
+    evaluation: Evaluation
+    draws: Draws
+
+
+def write_results(run: InferRun, checkpoint: InferCheckpoint, results: Results) -> Summary:
+    """Write the results, the summary last: where it is, all else is. No byte of them depends on time."""
+    summary = summarize(checkpoint, results)
+    write_parameters(results.training.model, run.path / PARAMETERS)
+    HistoryFile(run.path / HISTORY, Report).rewrite(checkpoint.history.reports)
+    write_draws(results.draws, run.path / DRAWS)
+    write_tables(run, results.draws.weighted())
+    run.write_summary(summary.as_json())
+    return summary
+
+
+def write_tables(run: InferRun, trees: GroupedTrees) -> None:
+    """Write the topologies and the clades of weighted trees."""
+    run.write(TOPOLOGIES, format_topologies(trees.topology_sample()))
+    run.write(CLADES, format_clades(split_lengths(trees)))
+
+
+def summarize(checkpoint: InferCheckpoint, results: Results) -> Summary:
+    """The result of a run in a few numbers."""
+    config, inputs, training = checkpoint.config, checkpoint.inputs, results.training
+    trust = judge(
+        results.draws.log_weights, None, steps_done=training.steps_done, steps=training.steps, finished=results.finished
+    )
+    support = inputs.support
+    return Summary(
+        names=support.taxa,
+        sites=len(inputs.patterns.pattern_of_site),
+        patterns=len(inputs.patterns),
+        model=str(training.target.likelihood.model.describe()["name"]),
+        branches=config.branches,
+        seed=config.seed,
+        support=SupportSize(support.topology_count, len(support.splits), support.parameter_count),
+        finished=results.finished,
+        steps=training.steps_done,
+        repeats=results.evaluated.repeats,
+        samples=results.evaluated.samples,
+        evaluation=results.evaluation,
+        found=summarize_draws(results.draws, trust),
+        stopped_early=results.finished and training.steps_done < training.steps,
+        skipped_steps=training.skipped,
+    )
+
+
+def read_summary(run: InferRun) -> Summary:
+    """`summary.json`."""
+    path = run.path / SUMMARY
+    try:
+        return Summary.from_json(json.loads(read_bytes(path)))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise FileProblem(
+            f"{path}: is damaged, or not a summary that this version reads. Make it again with --resume."
+        ) from None
+
+
+def format_topologies(topologies: TreeSample) -> str:
+    """The most probable topologies of a sample that is ordered by probability."""
+    shown = topologies[:MOST_TOPOLOGIES]
+    trees = format_newick(shown.topologies, shown.taxa)
+    rows = zip(range(1, len(shown) + 1), shown.weights.tolist(), np.cumsum(shown.weights).tolist(), trees, strict=True)
+    return _format(TOPOLOGY_COLUMNS, rows)
+
+
+def read_topologies(path: Path, taxa: tuple[str, ...]) -> TreeSample:
+    """The topologies of a table, with their probabilities as weights."""
+    rows = _read(path, TOPOLOGY_COLUMNS)
+    try:
+        parsed = parse_newick([row[3] for row in rows], taxa=taxa)
+        return TreeSample(taxa, parsed.topologies, np.array([float(row[1]) for row in rows]), None)
+    except (ValueError, PhloemError):
+        raise _damaged(path) from None
+
+
+def format_clades(splits: SplitLengths) -> str:
+    """Every split with its probability and the length of its branch, the single taxa after the others.
+
+    Members are on the side without the first taxon, as stars.
+    """
+    count = len(splits.taxa)
+    columns = (splits.mean, splits.deviation, splits.median, splits.lower, splits.upper)
+    statistics = np.stack(columns, axis=1).tolist()
+    order = [*range(count, len(splits.members)), *range(count)]
+    rows = (
+        (splits.frequency[row], int(splits.members[row].sum()), stars(splits.members[row]), *statistics[row])
+        for row in order
+    )
+    return _format(CLADE_COLUMNS, rows)
+
+
+def stars(members: BoolArray) -> str:
+    """A split as MrBayes writes it: a star for every member, a dot for every other taxon."""
+    return "".join(INSIDE if member else OUTSIDE for member in members.tolist())
+
+
+def read_clades(path: Path, taxa: tuple[str, ...]) -> SplitFrequencies:
+    """The splits of a table that divide the taxa into more than one and the rest."""
+    rows = [row for row in _read(path, CLADE_COLUMNS) if row[1] != "1"]
+    try:
+        members = np.array([[sign == INSIDE for sign in row[2]] for row in rows], np.bool_).reshape(
+            len(rows), len(taxa)
+        )
+        return SplitFrequencies(taxa, members, np.array([float(row[0]) for row in rows]))
+    except ValueError:
+        raise _damaged(path) from None
+
+
+def _format(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return table.getvalue()
+
+
+def _read(path: Path, columns: tuple[str, ...]) -> list[list[str]]:
+    try:
+        header, *rows = [*csv.reader(io.StringIO(read_bytes(path).decode(errors="replace")))] or [[""]]
+    except csv.Error:
+        raise _damaged(path) from None
+    if tuple(header) != columns or any(len(row) != len(columns) for row in rows):
+        raise _damaged(path)
+    return rows
+
+
+def _damaged(path: Path) -> FileProblem:
+    return FileProblem(f"{path}: is damaged, or not a table that phloem wrote. Make it again with --resume.")
