@@ -83,8 +83,8 @@ def gap(
 def _print_table(table: "GapTable") -> None:
     console = plain_console()
     summary = table.posterior.summary
-    if not summary["finished"]:
-        console.print(f"not finished: the model is that of step {summary['steps']:,}\n")
+    if not summary.finished:
+        console.print(f"not finished: the model is that of step {summary.steps:,}\n")
     rows = table.rows()
     shown = plain_table("tree", "probability", "Q(τ)", "amortised ELBO", "best ELBO", "gap", "error")
     for row in rows:

@@ -36,12 +36,15 @@ class DensityReport(NamedTuple):
     normalizer_error: float  # standard error of that; 0 where all topologies were summed
     divergence: float  # Kullback–Leibler, from the sample to the normalised model
 
-    recent = "losses"
-
     @property
     def note(self) -> str:
         """What a progress bar says of it."""
         return f"loss {self.loss:.4f}   divergence {self.divergence:.4f}"
+
+    @classmethod
+    def recent_name(cls) -> str:
+        """What the history holds of the steps between two reports."""
+        return "losses"
 
     @classmethod
     def from_row(cls, row: Sequence[float | str]) -> "DensityReport":

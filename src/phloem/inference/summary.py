@@ -4,7 +4,7 @@ A new number is a field of `Summary`, a line where it is computed, and a line in
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from phloem.inference.agreement import Agreement, Measured
@@ -41,7 +41,8 @@ class SupportSize(NamedTuple):
     parameters: int  # of the subsplit network
 
 
-class DrawQuality(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DrawQuality:
     """How many draws there are, and what their weights are worth."""
 
     count: int
@@ -128,7 +129,7 @@ class Summary:
             "evaluation": {"repeats": self.repeats, "samples": self.samples},
             **{name: estimate._asdict() for name, estimate in self.evaluation._asdict().items()},
             "agreement": None if self.agreement is None else _agreement_as_json(self.agreement),
-            "draws": found.draws._asdict(),
+            "draws": asdict(found.draws),
             "trust": {
                 "level": trust.level,
                 "advice": trust.advice,

@@ -165,7 +165,10 @@ class Report(NamedTuple):
     topologies: int  # distinct ones among the draws that gave the ELBO
     skipped: int  # steps so far that moved nothing, as their bound or gradient was not finite
 
-    recent = "bounds"
+    @classmethod
+    def recent_name(cls) -> str:
+        """What the history holds of the steps between two reports."""
+        return "bounds"
 
     @classmethod
     def from_row(cls, row: Sequence[float | str]) -> "Report":

@@ -23,7 +23,6 @@ class ReportRow(Protocol):
     """A named tuple of numbers, of which the first two are the step and the seconds."""
 
     _fields: Any  # texts; mypy knows those of each named tuple as a type of their own
-    recent: Any  # what the values between two reports are, such as "bounds"
 
     @property
     def step(self) -> int: ...
@@ -32,6 +31,10 @@ class ReportRow(Protocol):
 
     @classmethod
     def from_row(cls, row: Sequence[float | str]) -> Self: ...
+
+    @classmethod
+    def recent_name(cls) -> str:
+        """What the values of the steps between two reports are, such as "bounds"."""
 
 
 Row = TypeVar("Row", bound=ReportRow)
@@ -60,14 +63,15 @@ class History(Generic[Row]):
         """The same as arrays, exactly."""
         return {
             "reports": np.array(self.reports, np.float64).reshape(-1, len(self.report_type._fields)),
-            self.report_type.recent: np.array(self.recent, np.float64),
+            self.report_type.recent_name(): np.array(self.recent, np.float64),
             "seconds": np.array([self.seconds]),
         }
 
     @classmethod
     def from_arrays(cls, report_type: type[Row], arrays: dict[str, FloatArray]) -> "History[Row]":
         """The history that `as_arrays` was made of."""
-        recent = arrays[report_type.recent if report_type.recent in arrays else FIRST_NAME]
+        name = report_type.recent_name()
+        recent = arrays[name if name in arrays else FIRST_NAME]
         reports = list(map(report_type.from_row, arrays["reports"].tolist()))
         return cls(report_type, reports, recent.tolist(), float(arrays["seconds"][0]))
 

@@ -143,8 +143,8 @@ def decode_event(line: str, report_type: type[Any]) -> News | Notice | PhloemErr
     """What a worker's line says."""
     kind, content = json.loads(line)
     if kind == "news":
-        *where, report = content
-        return News(*where, None if report is None else report_type.from_row(report))
+        run, phase, share, step, report = content
+        return News(run, phase, share, step, None if report is None else report_type.from_row(report))
     return Notice(content) if kind == "notice" else PhloemError(content)
 
 

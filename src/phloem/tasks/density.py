@@ -98,8 +98,9 @@ def fit_density_run(request: DensityRequest, progress: Progress) -> TreeDensity:
     with session(density_run(request.run.directory), request.run) as directory, single_threaded_products():
         finished = _finished(directory) if request.run.resume else None
         saved = None if finished else _saved(directory, progress)
-        config = _settings(directory, request, finished.config if finished else saved and saved.config)
-        known = DensityInputs(finished.sample, finished.noise) if finished else saved and saved.inputs
+        before = finished or saved
+        config = _settings(directory, request, before.config if before else None)
+        known = DensityInputs(finished.sample, finished.noise) if finished else saved.inputs if saved else None
         inputs = _inputs(request, config, known, progress)
         if finished:
             _begin(directory, request, config, None)
