@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from phloem.arrays import AnyArray
-from phloem.config.density import COMMAND, DensityConfig, density_to_toml, read_density_config
+from phloem.config import DENSITY, DensityConfig
 from phloem.energy.density import Normalizer, TreeDensity
 from phloem.energy.model import Unnormalized
 from phloem.energy.noise import ListedNoise, Noise, SubsplitNoise, UniformNoise, choose_base
@@ -51,12 +51,12 @@ def write_density_checkpoint(checkpoint: DensityCheckpoint, path: Path) -> None:
         **prefixed("training", checkpoint.training),
         **prefixed("history", checkpoint.history.as_arrays()),
     }
-    write_sealed(path, arrays, _texts(checkpoint.config, checkpoint.sample), kind=COMMAND, layout=FORMAT)
+    write_sealed(path, arrays, _texts(checkpoint.config, checkpoint.sample), kind=DENSITY.command, layout=FORMAT)
 
 
 def read_density_checkpoint(path: Path) -> DensityCheckpoint:
     """The checkpoint in a file; an error that says what is wrong with any other file."""
-    found = read_sealed(path, kind=COMMAND, layout=FORMAT)
+    found = read_sealed(path, kind=DENSITY.command, layout=FORMAT)
     with making_sense(path):
         config, sample, noise = _shared_parts(path, found)
         return DensityCheckpoint(
@@ -73,12 +73,12 @@ def write_density(density: TreeDensity, path: Path) -> None:
     parameters = {name: tensor.numpy() for name, tensor in density.unnormalized.model.state_dict().items()}
     texts = _texts(density.config, density.sample) | {"normalizer": json.dumps(density.normalizer)}
     arrays = _shared_arrays(density.sample, density.noise) | prefixed("model", parameters)
-    write_sealed(path, arrays, texts, kind=COMMAND, layout=FORMAT)
+    write_sealed(path, arrays, texts, kind=DENSITY.command, layout=FORMAT)
 
 
 def read_density(path: Path) -> TreeDensity:
     """The density in a file."""
-    found = read_sealed(path, kind=COMMAND, layout=FORMAT)
+    found = read_sealed(path, kind=DENSITY.command, layout=FORMAT)
     with making_sense(path):
         config, sample, noise = _shared_parts(path, found)
         return TreeDensity(
@@ -98,7 +98,7 @@ def trained(config: DensityConfig, noise: Noise, parameters: dict[str, AnyArray]
 
 
 def _texts(config: DensityConfig, sample: TreeSample) -> dict[str, str]:
-    return {"config": density_to_toml(config), "taxa": json.dumps(sample.taxa)}
+    return {"config": DENSITY.to_toml(config), "taxa": json.dumps(sample.taxa)}
 
 
 def _shared_arrays(sample: TreeSample, noise: Noise) -> dict[str, AnyArray]:
@@ -111,7 +111,7 @@ def _shared_arrays(sample: TreeSample, noise: Noise) -> dict[str, AnyArray]:
 
 
 def _shared_parts(path: Path, found: Sealed) -> tuple[DensityConfig, TreeSample, Noise]:
-    config = read_density_config(found.texts["config"], str(path))
+    config = DENSITY.read(found.texts["config"], str(path))
     taxa = tuple(json.loads(found.texts["taxa"]))
     topologies = TopologyBatch.from_parents(found.arrays["sample.parent"])
     sample = TreeSample(taxa, topologies, found.arrays["sample.weights"], None)

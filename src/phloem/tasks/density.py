@@ -11,15 +11,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from phloem.arrays import FloatArray
-from phloem.config.density import (
-    COMMAND,
-    DensityConfig,
-    changed,
-    density_differences,
-    density_preset,
-    density_to_toml,
-    read_density_config,
-)
+from phloem.config import DENSITY as SETTINGS
+from phloem.config import DensityConfig
 from phloem.display.bar import progress_bar
 from phloem.display.words import say
 from phloem.energy.comparison import Compared, compare, seen_share
@@ -53,7 +46,7 @@ from phloem.trees.writing import is_nexus_name, write_trees
 
 DENSITY = "density.safetensors"
 HISTORY = "history.csv"
-KIND = RunKind(COMMAND, (PROVENANCE, HISTORY, DENSITY, "summary.json"))
+KIND = RunKind(SETTINGS.command, (PROVENANCE, HISTORY, DENSITY, "summary.json"))
 USUAL_INTERVAL = CheckpointInterval()
 NEWS_STEPS = 20  # steps between two looks at the clock
 SUMMARY = {"taxa", "topologies", "convolution", "noise", "steps", "seconds", "loss", "divergence", "normalizer"}
@@ -176,7 +169,7 @@ def _begin(directory: DensityDirectory, request: DensityRequest, before: Density
         trees = [describe_file(path) for path in list_tree_files(request.trees)]
     try:
         write_provenance(directory, {"trees": trees}, seed=before.config.seed, command=request.command)
-        directory.write(CONFIG, density_to_toml(before.config))
+        directory.write(CONFIG, SETTINGS.to_toml(before.config))
         if isinstance(before, DensityCheckpoint) and before.step == 0:
             directory.checkpoints.add(before)
     except FileProblem:
@@ -192,13 +185,9 @@ def _settings(
     before = saved.config if saved else None
     path = directory.path / CONFIG
     if before is None and request.resume and path.exists():
-        before = read_density_config(read_bytes(path).decode(errors="replace"), str(path))
-    given = {name: value for name, value in request.settings.items() if value is not None}
-    if before is None or request.preset is not None:
-        wanted = density_preset(request.preset or "standard", **given)
-    else:
-        wanted = changed(before, given, "density")
-    if before is not None and (different := density_differences(before, wanted)):
+        before = SETTINGS.read(read_bytes(path).decode(errors="replace"), str(path))
+    wanted = SETTINGS.resolve(base=before, preset=request.preset, settings=[request.settings])
+    if before is not None and (different := SETTINGS.differences(before, wanted)):
         raise FileProblem(
             f"{directory.path}: is a run with other settings: {different[0]}. Leave the settings out to go on with its "
             "own, or start anew with --force."

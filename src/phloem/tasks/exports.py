@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from phloem import plot
 from phloem.arrays import AnyArray, FloatArray, LongArray
-from phloem.config.checks import check_choice
+from phloem.config.settings import check_choice
 from phloem.data.patterns import summarize
 from phloem.errors import BadArgument, quoted
 from phloem.inference.evaluation import Evaluation
