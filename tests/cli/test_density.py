@@ -226,7 +226,7 @@ def test_bad_trees_are_one_line_for_scores_too(name, fitted, capsys):
         ("--steps many", "--steps"),
         ("--batch 0", "--batch 0"),
         ("--batch 100001", "--batch 100001"),
-        ("--noise-ratio 5001", "at most 100,000 trees of noise a step"),
+        ("--noise-ratio 5001", "at most 100,000 trees of noise per step"),
         ("--rate nan", "--rate nan"),
         ("--rate 0", "--rate 0"),
         ("--rate 1e300", "Use a lower learning rate"),

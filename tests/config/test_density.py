@@ -1,7 +1,9 @@
 """The settings of `phloem density fit`: presets, limits, and TOML."""
 
 import math
+import re
 from dataclasses import asdict, fields, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,6 +17,8 @@ from phloem.energy.training import new_model
 from phloem.errors import ConfigError
 from phloem.features.convolutions import CONVOLUTIONS as BUILT
 from support.density_trees import five_taxa
+
+PAGE = Path(__file__).parents[2] / "docs" / "density.md"
 
 positive = st.floats(1e-9, 1e9)
 configs = st.builds(
@@ -169,6 +173,13 @@ def test_what_is_wrong_with_a_text_is_one_line_that_begins_with_its_name(text, m
 def test_a_bad_configuration_cannot_exist(settings, message):
     with pytest.raises(ConfigError, match=message):
         DensityConfig(**settings)
+
+
+def test_the_documentation_lists_every_setting_with_its_default_and_whether_presets_decide_it():
+    rows = re.findall(r"^\| `(\w+)` \| `([^|]*)` \| [^|]*\| (\* )?", PAGE.read_text(), re.MULTILINE)
+    expected = {name: str(value) for name, value in asdict(DensityConfig()).items()}
+    assert {name: default for name, default, _ in rows} == expected
+    assert tuple(name for name, _, star in rows if star) == PRESET_FIELDS
 
 
 def test_the_largest_batches_are_allowed():
