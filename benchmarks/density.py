@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from phloem.config.density import density_preset
+from phloem.config.density import DENSITY, VARIANTS
 from phloem.energy.noise import UniformNoise
 from phloem.energy.training import DensityTraining
 from phloem.random_streams import RandomStream
@@ -12,7 +12,6 @@ from phloem.trees.sample import TreeSample
 from timing import Row, best_times, show
 
 TAXA, CONCENTRATION = 8, 0.008
-VARIANTS = ("mlp", "gcn", "gin", "sage", "ggnn", "edge")
 PUBLISHED = {"gin": 57e-3, "ggnn": 94e-3, "edge": 80e-3}  # seconds a step of the reference code, on one core
 LEAST_SPEEDUP = 20
 SCORING_GOAL = 1.0  # seconds for all topologies
@@ -25,7 +24,8 @@ def trainings() -> dict[str, DensityTraining]:
     weights = RandomStream(1, "benchmark").generator().dirichlet(np.full(len(topologies), CONCENTRATION))
     target = TreeSample(tuple("ABCDEFGH"), topologies, weights, None)
     noise = UniformNoise(TAXA)
-    configs = {name: density_preset("paper", convolution=name, noise="uniform") for name in VARIANTS}
+    settings = {name: {"convolution": name, "noise": "uniform"} for name in VARIANTS}
+    configs = {name: DENSITY.resolve(preset="paper", settings=[given]) for name, given in settings.items()}
     return {name: DensityTraining(target, noise, config) for name, config in configs.items()}
 
 

@@ -42,7 +42,7 @@ def test_a_line_for_people(fake, capsys):
     assert captured.out == "1 replicate of 1,000 trees on 4 taxa (IQ-TREE 9.8.7): out/replicate_01.nwk.gz\n"
     assert captured.err == ""
     assert run(["bootstrap", "dna.fasta", "-o", "out", "--replicates", "3"]) == 0
-    expected = "3 replicates of 1,000 trees on 4 taxa (IQ-TREE 9.8.7, 1 there already): out/replicate_01.nwk.gz …\n"
+    expected = "3 replicates of 1,000 trees on 4 taxa (IQ-TREE 9.8.7, 1 already there): out/replicate_01.nwk.gz …\n"
     assert capsys.readouterr().out == expected
 
 
@@ -99,7 +99,7 @@ BAD = {
     "too few trees": (["dna.fasta", "--out", "out", "--count", "10"], "--count 10: IQ-TREE makes 1000"),
     "trees to keep": (
         ["dna.fasta", "--out", "out", "--keep", "9"],
-        "--keep 9: IQ-TREE gives its bootstrap trees alone",
+        "--keep 9: IQ-TREE makes only bootstrap trees",
     ),
     "an unknown method": (["dna.fasta", "--out", "out", "--method", "x"], "--method 'x': choose one of auto, iqtree"),
     "no model of the search": (
@@ -196,4 +196,4 @@ def test_help_with_examples(capsys):
     assert run(["bootstrap", "--help"]) == 0
     output = capsys.readouterr().out
     assert output.count("phloem bootstrap") >= 3
-    assert "[default: 1000]" in output
+    assert "[default: (1000)]" in output

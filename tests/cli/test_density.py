@@ -86,6 +86,28 @@ def test_every_setting_changes_the_density(options, setting, fitted, capsys):
     assert np.abs(scores[0] - scores[1]).max() > 0
 
 
+def test_settings_come_from_a_preset_a_file_and_set_too(fitted, capsys):
+    Path("run.toml").write_text('preset = "paper"\nseed = 7\nstairs = 5\nclipping = 2\n')
+    assert run(fit("--config", "run.toml", "--set", "clipping=4", "--set", "reports=2", "--seed", "8", "--quiet")) == 0
+    config = phloem.load_density("run").config
+    assert (config.decay, config.stairs, config.clipping, config.reports) == ("stairs", 5, 4.0, 2)
+    assert (config.convolution, config.steps, config.seed) == ("mlp", 40, 8)
+    assert run(fit("--config", str(fitted / "config.toml"), "--out", "again", "--quiet")) == 0
+    assert_same_fit(fitted, Path("again"))
+
+
+def test_a_resumed_fit_may_repeat_its_settings_but_not_change_them(capsys):
+    assert run(fit("--preset", "quick", "--seed", "7", "--quiet")) == 0
+    again = ["density", "fit", "--out", "run", "--resume", "--quiet"]
+    assert run([*again, "--preset", "quick", "--steps", "40"]) == 0
+    assert run([*again, "--config", "run/config.toml"]) == 0
+    assert run([*again, "--preset", "quick"]) == 2
+    assert "steps is 40, not 2000" in complaint(capsys)
+    Path("run.toml").write_text("seed = 8\n")
+    assert run([*again, "--config", "run.toml"]) == 2
+    assert "seed is 7, not 8" in complaint(capsys)
+
+
 def test_depth_changes_a_graph_network(capsys):
     found = []
     for depth in "12":
@@ -204,7 +226,7 @@ def test_bad_trees_are_one_line_for_scores_too(name, fitted, capsys):
         ("--steps many", "--steps"),
         ("--batch 0", "--batch 0"),
         ("--batch 100001", "--batch 100001"),
-        ("--noise-ratio 5001", "at most 100,000 trees of noise a step"),
+        ("--noise-ratio 5001", "at most 100,000 trees of noise per step"),
         ("--rate nan", "--rate nan"),
         ("--rate 0", "--rate 0"),
         ("--rate 1e300", "Use a lower learning rate"),
@@ -217,6 +239,11 @@ def test_bad_trees_are_one_line_for_scores_too(name, fitted, capsys):
         ("--noise some", "choose one of sbn"),
         ("--base some", "choose one of noise"),
         ("--preset best", "choose one of paper"),
+        ("--config none.toml", "none.toml: cannot be read"),
+        ("--config empty.nwk --set stpes=5", "unknown setting 'stpes'. Did you mean 'steps'?"),
+        ("--set steps", "--set 'steps': give KEY=VALUE, such as clipping=inf"),
+        ("--set training.steps=5", "unknown setting 'training.steps'. Did you mean 'steps'?"),
+        ("--set clipping=0", "clipping 0: give a number above 0"),
         ("--burnin 15", "drops all 15 trees"),
         ("--burnin some", "--burnin some"),
         ("--checkpoint-every often", "--checkpoint-every often"),
@@ -232,7 +259,7 @@ def test_bad_options_are_one_line(options, words, capsys):
 
 def test_a_fit_without_trees_needs_a_run(capsys):
     assert run(["density", "fit", "--out", "run"]) == 2
-    assert "name trees, or a run to go on with" in complaint(capsys)
+    assert "name trees, or a run to resume" in complaint(capsys)
     assert run(["density", "fit", "--out", "run", "--resume"]) == 2
     assert "has no checkpoint to go on from" in complaint(capsys)
     assert not Path("run").exists()
@@ -278,7 +305,7 @@ def test_a_fit_that_is_killed_and_stopped_goes_on_to_the_same_files():
             again = "phloem density fit --resume --out killed"
             assert (process.returncode, err) == (
                 130,
-                f"phloem: stopped, saved at step {saved:,}. Go on with: {again}\n",
+                f"phloem: stopped, saved at step {saved:,}. Resume with: {again}\n",
             )
     assert run(["density", "fit", "--resume", "--out", "killed", "--quiet"]) == 0
     assert run(fit(*SLOW[:-3], "--quiet", out="undisturbed")) == 0

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
-from phloem.cli.flags import FLAGS, SOURCES, Settings, with_settings
+from phloem.cli import bootstrap, density, search
+from phloem.cli.flags import INFER_FLAGS, Flag, Flags, Settings, with_config, with_infer_settings, with_settings
 from phloem.cli.main import run
-from phloem.config import PRESETS, InferConfig, ModelConfig, TrainingConfig, read_config
+from phloem.config import INFER, PRESETS, SEARCH, InferConfig, ModelConfig, SearchConfig, TrainingConfig, read_config
 from phloem.errors import ConfigError
 
 
@@ -31,7 +33,7 @@ def shown(capsys, *options: str) -> dict[str, Any]:
 
 # For every flag its setting, the options that it needs beside it, its text, and the value that it sets.
 GAMMA = ["--gamma", "4", "--alpha", "0.5"]
-CASES = {
+INFER_CASES = {
     "--branches": ("branches", [], "psp", "psp"),
     "--depth": ("depth", [], "3", 3),
     "--width": ("width", [], "50", 50),
@@ -39,13 +41,13 @@ CASES = {
     "--seed": ("seed", [], "7", 7),
     "--runs": ("runs", [], "3", 3),
     "--model": ("model.name", [], "f81", "F81"),
-    "--kappa": ("model.kappa", ["--set", "model.name=TN93", "--set", "model.kappa=[1, 1]"], "2,3", [2.0, 3.0]),
-    "--frequencies": ("model.frequencies", ["--model", "F81"], ".1,.2,.3,.4", [0.1, 0.2, 0.3, 0.4]),
+    "--kappa": ("model.kappa", ["--set", "model.name=TN93", "--set", "model.kappa=[1, 1]"], "2,3", (2.0, 3.0)),
+    "--frequencies": ("model.frequencies", ["--model", "F81"], ".1,.2,.3,.4", (0.1, 0.2, 0.3, 0.4)),
     "--rates": (
         "model.rates",
         ["--set", "model.name=SYM", "--set", "model.rates=[1,1,1,1,1,1]"],
         "1,2,3,4,5,6",
-        [1.0, 2, 3, 4, 5, 6],
+        (1.0, 2, 3, 4, 5, 6),
     ),
     "--gamma": ("model.gamma", ["--set", "model.gamma=8", "--alpha", "0.5"], "4", 4),
     "--alpha": ("model.alpha", ["--set", "model.alpha=9", "--gamma", "4"], "0.5", 0.5),
@@ -65,19 +67,82 @@ CASES = {
 }
 
 
-def test_every_flag_has_a_case():
-    assert [*CASES] == [flag.name for flag in FLAGS]
-    assert [option.name for option in SOURCES] == ["preset", "file", "assignments"]
+DENSITY_CASES = {
+    "--convolution": ("convolution", [], "gin", "gin"),
+    "--noise": ("noise", [], "listed", "listed"),
+    "--base": ("base", [], "uniform", "uniform"),
+    "--noise-ratio": ("noise_ratio", [], "3", 3),
+    "--uniform-share": ("uniform_share", [], "0.5", 0.5),
+    "--steps": ("steps", [], "77", 77),
+    "--batch": ("batch", [], "7", 7),
+    "--rate": ("rate", [], "1", 1.0),
+    "--depth": ("depth", [], "3", 3),
+    "--width": ("width", [], "50", 50),
+    "--samples": ("samples", [], "10", 10),
+    "--seed": ("seed", [], "7", 7),
+}
+BOOTSTRAP_CASES = {
+    "--count": ("count", [], "2000", 2000),
+    "--replicates": ("replicates", [], "3", 3),
+    "--seed": ("seed", [], "4", 4),
+    "--model": ("model", [], "HKY", "HKY"),
+    "--method": ("method", [], "embedded", "embedded"),
+    "--keep": ("keep", [], "7", 7),
+    "--within": ("within", [], "8", 8.0),
+    "--threads": ("threads", [], "5", 5),
+    "--timeout": ("timeout", [], "6", 6.0),
+}
+SEARCH_CASES = {
+    "--model": ("model", [], "GTR+I+G4", "GTR+I+G4"),
+    "--count": ("count", [], "20", 20),
+    "--seed": ("seed", [], "4", 4),
+    "--keep": ("keep", [], "5", 5),
+    "--within": ("within", [], "6", 6.0),
+    "--threads": ("threads", [], "7", 7),
+}
+TABLES = {
+    "infer": (INFER_FLAGS, INFER_CASES),
+    "density fit": (density.FIT_FLAGS, DENSITY_CASES),
+    "bootstrap": (bootstrap.FLAGS, BOOTSTRAP_CASES),
+    "search": (search.FLAGS, SEARCH_CASES),
+}
 
 
-@pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.name)
-def test_every_flag_changes_its_own_setting(flag, capsys):
-    key, besides, text, value = CASES[flag.name]
-    before = shown(capsys, *besides)
-    after = shown(capsys, *besides, flag.name, *([] if text is None else [text]))
+@pytest.mark.parametrize("command", TABLES)
+def test_every_flag_has_a_case(command):
+    flags, cases = TABLES[command]
+    assert [*cases] == [flag.name for flag in flags.flags]
+    assert flags.schema.command == command
+
+
+def resolved(flags: Flags, options: list[str]) -> dict[str, Any]:
+    """What a command with these flags gets, by dotted key."""
+    seen: list[Settings] = []
+
+    @with_settings(flags, "seed=1")
+    def command(settings: Settings) -> None:
+        seen.append(settings)
+
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(command)
+    app(options, standalone_mode=False)
+    return flags.schema.values(seen[0].resolve())
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [(command, flag) for command, (flags, _) in TABLES.items() for flag in flags.flags],
+    ids=lambda part: part.name if isinstance(part, Flag) else part,
+)
+def test_every_flag_changes_its_own_setting(command, flag):
+    flags, cases = TABLES[command]
+    key, besides, text, value = cases[flag.name]
+    before = resolved(flags, besides)
+    after = resolved(flags, [*besides, flag.name, *([] if text is None else [text])])
     changed = {key for key in before if before[key] != after[key]}
-    assert changed == ({key, "model.frequencies"} if flag.name == "--model" else {key})
+    assert changed == ({key, "model.frequencies"} if key == "model.name" else {key})
     assert after[key] == value
+    assert type(after[key]) is type(value)
 
 
 def test_preset_file_and_set_change_settings(capsys):
@@ -126,7 +191,7 @@ def test_what_is_shown_is_a_file_that_gives_the_same(capsys):
     assert run(["config", "show", *options]) == 0
     text = capsys.readouterr().out
     expected = Settings(
-        "paper", None, {"model.name": "HKY", "model.kappa": (2.0,), "model.gamma": 4, "model.alpha": 0.5}
+        INFER, "paper", {}, {"model.name": "HKY", "model.kappa": (2.0,), "model.gamma": 4, "model.alpha": 0.5}
     ).resolve()
     assert read_config(text, "run.toml") == expected
     assert expected.model == ModelConfig("HKY", kappa=(2.0,), gamma=4, alpha=0.5)
@@ -145,7 +210,10 @@ BAD = {
         ["--set", "trainig.setps=5"],
         "phloem: --set: unknown setting 'trainig.setps'. Did you mean ",
     ),
-    "an unknown section": (["--set", "zoo.zebra=5"], "phloem: --set: unknown setting 'zoo.zebra'. Known are model, "),
+    "an unknown section": (
+        ["--set", "zoo.zebra=5"],
+        "phloem: --set: unknown setting 'zoo.zebra'. Known settings: model, ",
+    ),
     "no value": (["--set", "seed"], "phloem: --set 'seed': give KEY=VALUE, such as training.ramp=0.5."),
     "an empty value": (["--set", "seed="], "phloem: --set: seed is the text '': give a whole number."),
     "two lines": (["--set", "seed=1\nruns=2"], "phloem: --set: seed is the text '1\\nruns=2': give a whole number."),
@@ -175,12 +243,12 @@ def test_bad_settings_are_one_line_and_exit_code_2(case, capsys):
     assert len(captured.err.splitlines()) == 1
 
 
-def collected(**given: Any) -> Settings:
+def collected(**given: Any) -> Settings[InferConfig]:
     """What a command with settings gets."""
     seen = []
 
-    @with_settings
-    def command(out: str, settings: Settings, loud: bool = False) -> None:
+    @with_infer_settings
+    def command(out: str, settings: Settings[InferConfig], loud: bool = False) -> None:
         """Do it."""
         seen.append((out, settings, loud))
 
@@ -194,10 +262,19 @@ def collected(**given: Any) -> Settings:
 
 
 def test_a_command_gets_what_was_given_and_nothing_else():
-    assert collected() == Settings()
+    Path("run.toml").write_text('preset = "paper"\nruns = 3\n')
+    assert collected() == Settings(INFER)
     for given in ({"preset": "quick"}, {"file": Path("run.toml")}, {"seed": 1}, {"assignments": ["seed=1"]}):
-        assert collected(**given) != Settings()
+        assert collected(**given) != Settings(INFER)
     assert collected(seed=1, assignments=["training.ramp=0.5"]).flags == {"training.ramp": 0.5, "seed": 1}
+    assert collected(seed=1, file=Path("run.toml")).values() == {"preset": "paper", "runs": 3, "seed": 1}
+
+
+def test_a_file_is_read_once_so_that_it_may_be_a_pipe():
+    Path("run.toml").write_text("seed = 5\n")
+    settings = collected(file=Path("run.toml"))
+    Path("run.toml").unlink()
+    assert settings.resolve() == settings.resolve() == InferConfig(seed=5)
 
 
 def test_settings_are_laid_upon_a_base():
@@ -209,11 +286,22 @@ def test_settings_are_laid_upon_a_base():
         collected(steps=0).resolve(base)
 
 
+def test_a_command_may_get_the_record_instead():
+    seen = []
+
+    @with_config(search.FLAGS)
+    def command(config: SearchConfig) -> None:
+        seen.append(config)
+
+    command(count=20)
+    assert seen == [SEARCH.resolve(settings=[{"count": 20}])]
+
+
 def test_a_command_with_a_parameter_of_the_same_name_is_refused_at_once():
-    def command(steps: int, settings: Settings) -> None: ...
+    def command(steps: int, settings: Settings[InferConfig]) -> None: ...
 
     with pytest.raises(ValueError, match="duplicate parameter name"):
-        with_settings(command)
+        with_infer_settings(command)
 
 
 def test_help_shows_panels_and_the_defaults_of_the_standard_preset(capsys):

@@ -1,93 +1,37 @@
-"""Settings: a bad one cannot exist."""
+"""The settings of `phloem infer`: a bad one cannot exist, and every one is read from its file."""
 
+import math
+import re
 import subprocess
 import sys
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import get_type_hints
 
 import pytest
-import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from phloem.config import (
     BRANCH_MODELS,
-    MODEL_PARAMETERS,
+    DECAYS,
+    ESTIMATORS,
+    INFER,
     PRESETS,
+    STOPS,
     EvaluationConfig,
     InferConfig,
     ModelConfig,
     SupportConfig,
     TrainingConfig,
-    iqtree_model,
     preset,
+    read_config,
+    to_toml,
 )
-from phloem.config.model import MOST_CATEGORIES, SHAPES, SUM_TOLERANCE
-from phloem.data.reading import find_alignment
-from phloem.errors import BadArgument, ConfigError
+from phloem.errors import ConfigError
 from phloem.features.convolutions import CONVOLUTIONS
-from phloem.target.substitution import LARGEST_CATEGORIES, SiteRates, f81
 
-GOOD = {
-    "JC": {},
-    "K80": {"kappa": (2.0,)},
-    "F81": {"frequencies": (0.25,) * 4},
-    "HKY": {"kappa": (2.0,), "frequencies": "empirical"},
-    "TN93": {"kappa": (2.0, 3.0), "frequencies": (0.25,) * 4},
-    "SYM": {"rates": (1.0,) * 6},
-    "GTR": {"rates": (1.0,) * 6, "frequencies": (0.25,) * 4},
-}
-
-
-@pytest.mark.parametrize("name", MODEL_PARAMETERS)
-def test_every_model_takes_its_parameters_and_no_others(name):
-    ModelConfig(name, **GOOD[name])
-    for parameter, value in {"kappa": (2.0,), "frequencies": (0.25,) * 4, "rates": (1.0,) * 6}.items():
-        if parameter in GOOD[name] and parameter != "frequencies":
-            without = {key: kept for key, kept in GOOD[name].items() if key != parameter}
-            with pytest.raises(ConfigError, match=f"needs {parameter}"):
-                ModelConfig(name, **without)
-        elif parameter not in GOOD[name]:
-            with pytest.raises(ConfigError, match=f"has no {parameter}"):
-                ModelConfig(name, **GOOD[name], **{parameter: value})
-
-
-@pytest.mark.parametrize("name", [name for name, taken in MODEL_PARAMETERS.items() if "frequencies" in taken])
-def test_frequencies_are_counted_in_the_alignment_unless_they_are_given(name):
-    given = {key: value for key, value in GOOD[name].items() if key != "frequencies"}
-    assert ModelConfig(name, **given).frequencies == "empirical"
-
-
-def test_names_in_any_case_and_their_other_forms():
-    assert ModelConfig("jc69").name == "JC"
-    assert ModelConfig("hky85", **GOOD["HKY"]).name == "HKY"
-    with pytest.raises(ConfigError, match="choose one of JC, K80"):
-        ModelConfig("WAG")
-
-
-@pytest.mark.parametrize(
-    ("settings", "what"),
-    [
-        ({"name": "K80", "kappa": (1.0, 2.0)}, "takes 1 numbers, not 2"),
-        ({"name": "TN93", "kappa": (1.0,), "frequencies": (0.25,) * 4}, "takes 2 numbers, not 1"),
-        ({"name": "F81", "frequencies": (0.5, 0.5)}, "takes 4 numbers, not 2"),
-        ({"gamma": 4}, "belong together"),
-        ({"alpha": 0.5}, "belong together"),
-        ({"median_rates": True}, "only gamma categories have medians"),
-        ({"name": "F81", "frequencies": "counted"}, "takes 4 numbers, not 'counted'"),
-        ({"name": "F81", "frequencies": (0.3,) * 4}, "--frequencies that sum to 1.2: they must sum to 1"),
-        ({"name": "F81", "frequencies": (0.5, 0.5, 0.0, 0.0)}, "--frequencies: finite numbers above 0"),
-        ({"name": "K80", "kappa": (0.0,)}, "--kappa: finite numbers above 0"),
-        ({"name": "K80", "kappa": (float("nan"),)}, "--kappa: finite numbers above 0"),
-        ({"name": "SYM", "rates": (1.0,) * 5 + (float("inf"),)}, "--rates: finite numbers above 0"),
-        ({"gamma": 0, "alpha": 1.0}, "--gamma 0: give a whole number from 1 to"),
-        ({"gamma": 2.5, "alpha": 1.0}, "--gamma 2.5: give a whole number"),
-        ({"gamma": 65, "alpha": 1.0}, "65 rate categories: --gamma takes 1 to 64"),
-        ({"gamma": 4, "alpha": 0.0}, "gamma shape 0: --alpha must be from 0.001 to 10000"),
-        ({"gamma": 4, "alpha": float("nan")}, "gamma shape nan"),
-        ({"invariant": 1.0}, "invariant sites 1: --invariant must be from 0 up to 1"),
-        ({"invariant": -0.1}, "invariant sites -0.1"),
-    ],
-)
-def test_combinations_that_make_no_sense(settings, what):
-    with pytest.raises(ConfigError, match=what):
-        ModelConfig(**settings)
+PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +83,7 @@ def test_inferences_that_make_no_sense_are_refused(settings, what):
     [
         ({"credible": 0.0}, "--credible 0"),
         ({"credible": 1.1}, "--credible 1.1"),
-        ({"replicates": 0}, "--bootstrap-replicates 0: give a number from 1 to 10000"),
+        ({"replicates": 0}, "--bootstrap-replicates 0: give a whole number from 1 to 10,000"),
         ({"replicates": 1.5}, "--bootstrap-replicates 1.5: give a whole number"),
         ({"method": "iqtree", "count": 999}, "--bootstrap-trees 999: IQ-TREE makes 1000 bootstrap trees or more"),
         ({"count": 1000.5}, "--bootstrap-trees 1000.5: give a whole number"),
@@ -197,49 +141,6 @@ def test_presets_differ_in_runs_and_bootstrap_trees_too():
     }
 
 
-def test_limits_of_models_are_those_of_the_likelihood():
-    assert MOST_CATEGORIES == LARGEST_CATEGORIES
-    for shape in SHAPES:
-        SiteRates(torch.tensor(shape, dtype=torch.float64))
-    for shape in (SHAPES[0] * 0.999, SHAPES[1] * 1.001):
-        with pytest.raises(BadArgument):
-            SiteRates(torch.tensor(shape, dtype=torch.float64))
-    f81([0.25, 0.25, 0.25, 0.25 + 0.9 * SUM_TOLERANCE])
-    with pytest.raises(BadArgument):
-        f81([0.25, 0.25, 0.25, 0.25 + 1.1 * SUM_TOLERANCE])
-
-
-IQTREE_MODELS = {"JC": "JC", "K80": "K2P", "F81": "F81", "HKY": "HKY", "TN93": "TN", "SYM": "SYM", "GTR": "GTR"}
-
-
-@pytest.mark.parametrize("name", MODEL_PARAMETERS)
-def test_models_in_the_words_of_iqtree(name):
-    assert iqtree_model(ModelConfig(name, **GOOD[name])) == IQTREE_MODELS[name]
-    both = ModelConfig(name, **GOOD[name], gamma=4, alpha=0.5, invariant=0.1)
-    assert iqtree_model(both) == f"{IQTREE_MODELS[name]}+I+G4"
-
-
-@pytest.mark.parametrize("model", [*IQTREE_MODELS.values(), "HKY+I+G4"])
-def test_the_real_iqtree_knows_every_model(iqtree, tmp_path, model):
-    alignment = find_alignment("primates")
-    command = [iqtree, *f"-s {alignment} -st DNA -m {model} -n 0 -nt 1 -seed 1 -pre {tmp_path / 'run'} -quiet".split()]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-    assert f"Model of substitution: {model.partition('+')[0]}" in (tmp_path / "run.iqtree").read_text()
-
-
-def test_rates_that_do_not_differ_are_nothing_for_iqtree_to_fit():
-    assert iqtree_model(ModelConfig(gamma=8, alpha=0.5)) == "JC+G8"
-    assert iqtree_model(ModelConfig(gamma=1, alpha=0.5, invariant=0.0)) == "JC"
-
-
-def test_settings_load_neither_torch_nor_numba_nor_a_terminal():
-    script = (
-        "import sys, phloem.config; sys.exit(bool({'torch', 'numba', 'rich', 'typer', 'numpy'} & set(sys.modules)))"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True)
-
-
 @pytest.mark.parametrize(
     ("record", "setting"),
     [
@@ -256,3 +157,155 @@ def test_more_than_any_machine_can_do_is_refused_in_a_line_of_readable_length(re
     with pytest.raises(ConfigError, match=r"give a whole number from \d to [\d,]+\.$") as problem:
         record(**setting)
     assert len(str(problem.value)) < 120
+
+
+def test_settings_load_neither_torch_nor_numba_nor_a_terminal():
+    script = (
+        "import sys, phloem.config; sys.exit(bool({'torch', 'numba', 'rich', 'typer', 'numpy'} & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def keys_of(record: type, prefix: str = "") -> list[str]:
+    """The dotted keys of all fields, found by a walk of its own."""
+    keys = []
+    for field in fields(record):
+        kind = get_type_hints(record)[field.name]
+        keys += keys_of(kind, f"{prefix}{field.name}.") if is_dataclass(kind) else [prefix + field.name]
+    return keys
+
+
+# For every key what a file has besides it, and two values.
+CASES = {
+    "branches": ("", '"edge"', '"psp"'),
+    "depth": ("", "2", "3"),
+    "width": ("", "100", "50"),
+    "prior_rate": ("", "10.0", "5.0"),
+    "seed": ("", "1", "7"),
+    "runs": ("", "2", "3"),
+    "model.name": ("", '"JC"', '"F81"'),
+    "model.kappa": ('name = "K80"', "[2.0]", "[3.0]"),
+    "model.frequencies": ('name = "F81"', '"empirical"', "[0.1, 0.2, 0.3, 0.4]"),
+    "model.rates": ('name = "SYM"', "[1, 1, 1, 1, 1, 1]", "[1, 2, 3, 4, 5, 6]"),
+    "model.gamma": ("alpha = 0.5", "4", "8"),
+    "model.alpha": ("gamma = 4", "0.5", "0.7"),
+    "model.median_rates": ("gamma = 4\nalpha = 0.5", "false", "true"),
+    "model.invariant": ("", "0.1", "0.2"),
+    "support.credible": ("", "0.95", "0.9"),
+    "support.method": ("", '"auto"', '"embedded"'),
+    "support.replicates": ("", "10", "4"),
+    "support.count": ("", "1000", "2000"),
+    "support.model": ("", '"JC"', '"GTR+G4"'),
+    "training.steps": ("", "40000", "500"),
+    "training.particles": ("", "10", "20"),
+    "training.estimator": ("", '"vimco"', '"rws"'),
+    "training.doubly_reparameterized": ("", "true", "false"),
+    "training.ramp": ("", "0.75", "0.5"),
+    "training.first_inverse_temperature": ("", "0.001", "0.1"),
+    "training.rate": ("", "0.003", "0.001"),
+    "training.topology_rate_factor": ("", "3.0", "2.0"),
+    "training.clipping": ("", "3.0", "inf"),
+    "training.decay": ("", '"cosine"', '"stairs"'),
+    "training.stairs": ("", "20", "30"),
+    "training.stair_factor": ("", "0.75", "0.5"),
+    "training.stop": ("", '"steps"', '"auto"'),
+    "evaluation.samples": ("", "1000", "10"),
+    "evaluation.repeats": ("", "100", "10"),
+    "evaluation.reports": ("", "100", "10"),
+    "evaluation.report_samples": ("", "200", "10"),
+}
+
+
+def test_every_setting_has_a_case():
+    assert [*CASES] == keys_of(InferConfig)
+
+
+@pytest.mark.parametrize("key", CASES)
+def test_every_key_of_a_file_changes_its_own_setting(key):
+    besides, *values = CASES[key]
+    section, _, name = key.rpartition(".")
+    heading = f"[{section}]\n" if section else ""
+    one, two = (INFER.values(read_config(f"{heading}{besides}\n{name} = {value}\n", "run.toml")) for value in values)
+    changed = {setting for setting in one if one[setting] != two[setting]}
+    assert changed == ({key, "model.frequencies"} if key == "model.name" else {key})
+
+
+positive = st.floats(1e-6, 1e6)
+counts = st.integers(1, 10**4)
+shares = st.floats(0, 1)
+
+
+def numbers(count: int) -> st.SearchStrategy[tuple[float, ...]]:
+    return st.tuples(*[positive] * count)
+
+
+@st.composite
+def models(draw: st.DrawFn) -> ModelConfig:
+    name = draw(st.sampled_from(["JC", "k2p", "F81", "HKY", "tn", "SYM", "GTR"]))
+    kappas = {"k2p": 1, "HKY": 1, "tn": 2}
+    settings = {"kappa": numbers(kappas[name])} if name in kappas else {}
+    if name in ("SYM", "GTR"):
+        settings["rates"] = numbers(6)
+    if name in ("F81", "HKY", "tn", "GTR"):
+        adding_up = numbers(4).map(lambda values: tuple(value / math.fsum(values) for value in values))
+        settings["frequencies"] = st.none() | st.just("empirical") | adding_up
+    if draw(st.booleans()):
+        settings |= {"gamma": st.integers(1, 64), "alpha": st.floats(0.001, 10_000), "median_rates": st.booleans()}
+    invariant = st.none() | st.floats(0, 0.99)
+    return ModelConfig(name, **{key: draw(value) for key, value in settings.items()}, invariant=draw(invariant))
+
+
+supports = st.builds(
+    SupportConfig,
+    credible=st.floats(0.01, 1),
+    replicates=st.integers(1, 10_000),
+    count=st.integers(1000, 10**6),
+    model=st.none() | st.from_regex(r"[A-Z0-9+]{1,12}", fullmatch=True),
+)
+trainings = st.builds(
+    TrainingConfig,
+    steps=counts,
+    particles=st.integers(2, 10_000),
+    estimator=st.sampled_from(ESTIMATORS),
+    doubly_reparameterized=st.booleans(),
+    ramp=shares,
+    first_inverse_temperature=shares,
+    rate=positive,
+    topology_rate_factor=positive,
+    clipping=positive | st.just(math.inf),
+    decay=st.sampled_from(DECAYS),
+    stairs=counts,
+    stair_factor=positive,
+    stop=st.sampled_from(STOPS),
+)
+configs = st.builds(
+    InferConfig,
+    branches=st.sampled_from(BRANCH_MODELS),
+    depth=st.integers(0, 10),
+    width=counts,
+    prior_rate=positive | st.integers(1, 100),
+    seed=st.integers(0, 2**63 - 1),
+    runs=st.integers(1, 100),
+    model=models(),
+    support=supports,
+    training=trainings,
+    evaluation=st.builds(EvaluationConfig, counts, counts, counts, counts),
+)
+
+
+@given(configs)
+def test_a_configuration_comes_back_from_its_file(config):
+    assert read_config(to_toml(config), "config.toml") == config
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_come_back_from_their_files(name):
+    text = to_toml(PRESETS[name])
+    assert read_config(text, "config.toml") == PRESETS[name]
+    assert ("clipping = inf" in text) == (name == "paper")
+
+
+def test_the_documentation_lists_every_setting_with_its_default():
+    rows = dict(re.findall(r"^\| `([\w.]+)` \| ([^|]*) \|", PAGE.read_text(), re.MULTILINE))
+    expected = {key: "" if value is None else f"`{value}`" for key, value in INFER.values(InferConfig()).items()}
+    assert rows == expected | {"model.median_rates": "`false`", "training.doubly_reparameterized": "`true`"}

@@ -1,4 +1,4 @@
-"""`phloem bootstrap`: alignment → bootstrap trees, one file a replicate."""
+"""`phloem bootstrap`: alignment → bootstrap trees, one file per replicate."""
 
 import json
 from pathlib import Path
@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from phloem.cli.flags import Flag, Flags, with_config
 from phloem.cli.options import ALIGNMENT_HELP
-from phloem.config import BOOTSTRAP_METHODS, BootstrapConfig
+from phloem.config import BOOTSTRAP, BOOTSTRAP_METHODS, BootstrapConfig
 
 if TYPE_CHECKING:
     from phloem.tasks.search import BootstrapProgress, BootstrapRun
-
-DEFAULT = BootstrapConfig()
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -27,57 +26,43 @@ phloem bootstrap dna.fasta --out trees --threads 4 --timeout 3600 --json
 """
 
 
-def bootstrap(
-    alignment: Annotated[
-        str,
-        typer.Argument(metavar="ALIGNMENT", help=ALIGNMENT_HELP),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The directory for the tree files; made if it is new.")],
-    count: Annotated[int, typer.Option(help="Trees a replicate; IQ-TREE makes 1000 or more.")] = DEFAULT.count,
-    replicates: Annotated[int, typer.Option(help="Independent searches, one file each.")] = DEFAULT.replicates,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same trees.")] = DEFAULT.seed,
-    model: Annotated[
-        str, typer.Option(help="Substitution model, as IQ-TREE names them: JC, HKY, GTR+G4, …")
-    ] = DEFAULT.model,
-    method: Annotated[
-        str,
-        typer.Option(
+FLAGS = Flags(
+    BOOTSTRAP,
+    [
+        Flag("--count", "count", "Trees per replicate; IQ-TREE makes at least 1000."),
+        Flag("--replicates", "replicates", "Independent replicates, one file each."),
+        Flag("--seed", "seed", "The same seed gives the same trees."),
+        Flag("--model", "model", "Substitution model, by IQ-TREE's name: JC, HKY, GTR+G4, …"),
+        Flag(
+            "--method",
+            "method",
+            f"How to make them: {', '.join(BOOTSTRAP_METHODS)} (auto: IQ-TREE if installed, else embedded).",
             metavar="NAME",
-            help=f"Who makes them: {', '.join(BOOTSTRAP_METHODS)} (IQ-TREE where it is found, else embedded).",
         ),
-    ] = DEFAULT.method,
-    keep: Annotated[
-        int, typer.Option(help="Best trees of each search that come after its bootstrap trees (embedded).")
-    ] = DEFAULT.keep,
-    within: Annotated[
-        float, typer.Option(help="How many log-likelihood units below the very best they may be.")
-    ] = DEFAULT.within,
-    threads: Annotated[
-        int | None, typer.Option(help="Cores for all replicates together.", show_default="all cores")
-    ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds that one replicate may take.")] = DEFAULT.timeout,
+        Flag("--keep", "keep", "Best trees of each search to add to its bootstrap trees (embedded)."),
+        Flag("--within", "within", "How many log-likelihood units below the very best they may be."),
+        Flag("--threads", "threads", "Cores for all replicates together.", "all cores"),
+        Flag("--timeout", "timeout", "Seconds that one replicate may take."),
+    ],
+)
+
+
+@with_config(FLAGS)
+def bootstrap(
+    alignment: Annotated[str, typer.Argument(metavar="ALIGNMENT", help=ALIGNMENT_HELP)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The directory for the tree files; made if it is new.")],
+    config: BootstrapConfig,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a line.")] = False,
 ) -> None:
     """Make bootstrap trees: by IQ-TREE's ultrafast bootstrap, or by phloem's own search, which needs nothing installed.
 
-    Replicates that the directory holds already are kept: a stopped run goes on, and more replicates can be added later.
+    Replicates already in the directory are kept: a stopped run can be resumed, and replicates added later.
     """
-    config = BootstrapConfig(
-        count=count,
-        replicates=replicates,
-        seed=seed,
-        model=model,
-        method=method,
-        keep=keep,
-        within=within,
-        threads=threads,
-        timeout=timeout,
-    )
     done = _run_with_bar(alignment, out, config)
     if as_json:
         print(json.dumps(done.as_json()))
         return
-    found = f", {done.found} there already" if done.found else ""
+    found = f", {done.found} already there" if done.found else ""
     more = " …" if len(done.files) > 1 else ""
     print(
         f"{len(done.files)} replicate{'s' if more else ''} of {done.count:,} trees on {done.taxa:,} taxa "
@@ -87,7 +72,7 @@ def bootstrap(
 
 def _run_with_bar(alignment: str, out: Path, config: BootstrapConfig) -> "BootstrapRun":
     """Run, with a bar on stderr where that is a terminal."""
-    # Imported here so that `phloem --help` need not wait for numba.
+    # Imported here to keep `phloem --help` fast.
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -101,7 +86,7 @@ def _run_with_bar(alignment: str, out: Path, config: BootstrapConfig) -> "Bootst
 
         def show(news: "BootstrapProgress") -> None:
             at_work[news.replicate] = news.fraction
-            if news.fraction == 1:  # it is among those that are done
+            if news.fraction == 1:  # it is counted in `done` now
                 del at_work[news.replicate]
             bar.update(task, completed=news.done + sum(at_work.values()), done=news.done)
 

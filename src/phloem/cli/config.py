@@ -1,4 +1,4 @@
-"""`phloem config`: what a configuration comes to."""
+"""`phloem config`: the settings that a preset, a file and flags resolve to."""
 
 import json
 import math
@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from phloem.cli.flags import Settings, with_settings
-from phloem.config import to_toml
-from phloem.config.settings import nested, values_of
+from phloem.cli.flags import Settings, with_infer_settings
+from phloem.config import INFER, InferConfig
+from phloem.config.settings import nested
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -22,29 +22,29 @@ phloem config show --config run.toml --model HKY --kappa 4 --json
 
 app = typer.Typer(
     name="config",
-    help="The settings of [bold]phloem infer[/bold]: what files and flags come to.",
+    help="The settings of [bold]phloem infer[/bold], as files and flags resolve to them.",
     epilog="[bold]Example[/bold]\n\nphloem config show --preset quick",
     rich_markup_mode="rich",
 )
 
 
 @app.command(epilog=EXAMPLES)
-@with_settings
+@with_infer_settings
 def show(
-    settings: Settings,
+    settings: Settings[InferConfig],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of TOML.")] = False,
 ) -> None:
-    """Print all settings as a file for --config.
+    """Print all settings, as a file for --config.
 
-    The defaults come first, then the preset, then the file, then --set, then the other flags: what comes later counts.
+    First come the defaults, then the preset, the file, --set and the other flags; later ones override earlier ones.
     """
     config = settings.resolve()
     if as_json:
-        print(json.dumps(nested({key: _jsonable(value) for key, value in values_of(config).items()}), indent=2))
+        print(json.dumps(nested({key: _jsonable(value) for key, value in INFER.values(config).items()}), indent=2))
     else:
-        print(to_toml(config), end="")
+        print(INFER.to_toml(config), end="")
 
 
 def _jsonable(value: Any) -> Any:
-    """JSON has no infinity: it is a text there."""
+    """JSON has no infinity: it becomes a string."""
     return str(value) if isinstance(value, float) and math.isinf(value) else value

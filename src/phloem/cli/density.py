@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from phloem.cli.flags import Flag, Flags, Settings, with_settings
 from phloem.cli.options import BURNIN_HELP, CHECKPOINT_HELP, TREES_HELP, parse_burnin, plain_console, plain_table
-from phloem.config.density import BASES, CONVOLUTIONS, DENSITY_PRESETS, NOISES, density_preset
+from phloem.config.density import BASES, CONVOLUTIONS, DENSITY, NOISES, DensityConfig
 from phloem.errors import BadArgument, StoppedByUser
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ FIT_EXAMPLES = """
 phloem density fit primates --out primates-density --preset quick
 
 phloem density fit run1.t run2.t --burnin 0.25 --out density --convolution edge
+
+phloem density fit trees.nex --config run.toml --set clipping=inf --out density
 
 phloem density fit --resume --out density
 """
@@ -43,102 +46,68 @@ phloem density sample primates-density --count 1000 --out trees.nwk
 phloem density sample density --method mcmc --count 5000 --out trees.nex
 """
 DIRECTORY_HELP = "The directory of a run of `phloem density fit`."
-STANDARD = "{}, or the preset's"
+
+FIT_FLAGS = Flags(
+    DENSITY,
+    [
+        Flag("--convolution", "convolution", f"Graph convolution: {', '.join(CONVOLUTIONS)}.", metavar="NAME"),
+        Flag(
+            "--noise",
+            "noise",
+            f"What to contrast the trees with: {', '.join(NOISES)} (a subsplit network fitted to them, all topologies, "
+            "the given topologies).",
+            metavar="NAME",
+        ),
+        Flag("--base", "base", f"What the energy is relative to, with sbn: {', '.join(BASES)}.", metavar="NAME"),
+        Flag("--noise-ratio", "noise_ratio", "Trees of the noise for each tree of the data."),
+        Flag("--uniform-share", "uniform_share", "Share of uniform noise in that of the subsplit network."),
+        Flag("--steps", "steps", "Training steps; the preset's schedule stretches with them."),
+        Flag("--batch", "batch", "Trees of the data per step."),
+        Flag("--rate", "rate", "Initial learning rate."),
+        Flag("--depth", "depth", "Layers of the graph network."),
+        Flag("--width", "width", "Channels of the graph network."),
+        Flag(
+            "--samples",
+            "samples",
+            "Trees of the noise for the normaliser, where there are too many topologies to sum over.",
+        ),
+        Flag("--seed", "seed", "The same seed gives the same density."),
+    ],
+)
 
 app = typer.Typer(
     name="density",
-    help="Tree probabilities from a tree sample by an energy-based model: fit one, score trees with it, draw trees.",
+    help="Tree probabilities from a tree sample by an energy-based model: fit it, score trees with it, draw trees.",
     epilog="[bold]Example[/bold]\n\nphloem density fit primates --out primates-density --preset quick",
     rich_markup_mode="rich",
 )
 
 
 @app.command(epilog=FIT_EXAMPLES)
+@with_settings(FIT_FLAGS, "clipping=inf")
 def fit(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The directory for the run.")],
     trees: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="TREES", help=f"{TREES_HELP} Each file counts the same. A run that goes on can do without."
-        ),
+        typer.Argument(metavar="TREES", help=f"{TREES_HELP} All files have equal weight. Not needed with --resume."),
     ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help=f"How to train: {', '.join(DENSITY_PRESETS)}.", show_default="standard"),
-    ] = None,
-    convolution: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help=f"The graph convolution: {', '.join(CONVOLUTIONS)}.", show_default="ggnn"),
-    ] = None,
-    noise: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"What trees are told apart from: {', '.join(NOISES)} (a network fitted to them, all topologies, "
-            "the given topologies).",
-            show_default="sbn",
-        ),
-    ] = None,
-    base: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help=f"What the energy is relative to, with sbn: {', '.join(BASES)}.", show_default="noise"
-        ),
-    ] = None,
-    noise_ratio: Annotated[
-        int | None, typer.Option(help="Trees of the noise for each of the data.", show_default="1")
-    ] = None,
-    uniform_share: Annotated[
-        float | None, typer.Option(help="How much of the network's noise is any topology.", show_default="0.05")
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(help="Training steps; the schedule stretches with them.", show_default=STANDARD.format(20000)),
-    ] = None,
-    batch: Annotated[
-        int | None, typer.Option(help="Trees of the data in a step.", show_default=STANDARD.format(20))
-    ] = None,
-    rate: Annotated[
-        float | None, typer.Option(help="The first learning rate.", show_default=STANDARD.format(0.001))
-    ] = None,
-    depth: Annotated[int | None, typer.Option(help="Layers of the graph network.", show_default="2")] = None,
-    width: Annotated[int | None, typer.Option(help="Channels of the graph network.", show_default="100")] = None,
-    samples: Annotated[
-        int | None,
-        typer.Option(
-            help="Trees of the noise for the normaliser, where topologies are too many to sum.", show_default="20000"
-        ),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed gives the same density.", show_default="1")] = None,
+    *,
+    settings: Settings[DensityConfig],
     burnin: Annotated[str, typer.Option(help=BURNIN_HELP)] = "0",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the directory.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in the directory.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run in the directory.")] = False,
     checkpoint_every: Annotated[str, typer.Option(metavar="TIME", help=CHECKPOINT_HELP)] = "2m",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but what is wrong.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON instead of text.")] = False,
 ) -> None:
     """Fit a density to weighted trees, such as an MCMC sample: a probability for any topology.
 
-    A graph network learns to tell the trees from noise. Everything is in one directory. Ctrl-C stops a fit and keeps
-    it; --resume goes on as if nothing had happened.
+    A graph network learns to tell the trees from noise. All files are in one directory. Ctrl-C stops a fit and saves
+    it; with --resume it ends up the same as if it had never stopped.
     """
-    settings: dict[str, Any] = {
-        "convolution": convolution,
-        "noise": noise,
-        "base": base,
-        "noise_ratio": noise_ratio,
-        "uniform_share": uniform_share,
-        "steps": steps,
-        "batch": batch,
-        "rate": rate,
-        "depth": depth,
-        "width": width,
-        "samples": samples,
-        "seed": seed,
-    }
     if not trees and not resume:
-        raise BadArgument("name trees, or a run to go on with: phloem density fit --resume --out DIR")
-    density_preset(preset or "standard", **settings)  # what is wrong is known before numba and torch are loaded
+        raise BadArgument("name trees, or a run to resume: phloem density fit --resume --out DIR")
+    settings.resolve()  # bad settings are reported before numba and torch are loaded
 
     from phloem.display.bar import bar_display
     from phloem.runs.checkpoints import parse_interval
@@ -149,13 +118,15 @@ def fit(
     run = RunRequest(out, resume, force, shlex.join(sys.argv), options)
     try:
         with bar_display("density", quiet=quiet) as show:
-            fit_density_run(DensityRequest(trees or (), run, preset, [settings], parse_burnin(burnin)), show)
+            fit_density_run(
+                DensityRequest(trees or (), run, settings.preset, settings.layers(), parse_burnin(burnin)), show
+            )
     except Interrupted as stop:
         if not stop.begun:
-            raise StoppedByUser(f"stopped; {out} is as it was. Give the same command again.") from None
+            raise StoppedByUser(f"stopped; {out} is unchanged. Run the same command again.") from None
         again = f"phloem density fit --resume --out {shlex.quote(str(out))}"
-        saved = f"saved at step {stop.step:,}" if stop.step else "no step was done yet"
-        raise StoppedByUser(f"stopped, {saved}. Go on with: {again}") from None
+        saved = f"saved at step {stop.step:,}" if stop.step else "before the first step"
+        raise StoppedByUser(f"stopped, {saved}. Resume with: {again}") from None
     summary = DensitySummary.read(out)
     if as_json:
         print(json.dumps(asdict(summary)))
@@ -166,7 +137,7 @@ def fit(
 def _print_summary(summary: "DensitySummary", out: Path) -> None:
     normalizer = summary.normalizer
     loss = "none" if summary.loss is None else f"{summary.loss:.5f}"
-    found = (
+    method = (
         f"a sum over {normalizer['topologies']:,} topologies"
         if normalizer["method"] == "sum"
         else f"{normalizer['draws']:,} draws, standard error {normalizer['error']:.4f}"
@@ -177,7 +148,7 @@ def _print_summary(summary: "DensitySummary", out: Path) -> None:
 {summary.steps:,} steps, {summary.seconds:,.0f} s
 loss            {loss}   of the last steps
 divergence      {summary.divergence:.5f}   from the trees to the density, in nats
-log normaliser  {normalizer["log_value"]:.5f}   by {found}
+log normaliser  {normalizer["log_value"]:.5f}   by {method}
 
 next:
   phloem density score {named} TREES --compare          log-probabilities of trees
@@ -188,11 +159,11 @@ next:
 
 
 def _warning(normalizer: Mapping[str, Any]) -> str:
-    """What a user must know of a normaliser that is not to be trusted; nothing of one that is."""
+    """A line about a normaliser that cannot be trusted; empty for one that can."""
     if normalizer["reliable"]:
         return ""
     return (
-        f"the normaliser is not to be trusted: {normalizer['draws']:,} draws are worth "
+        f"the normaliser is unreliable: the effective number of its {normalizer['draws']:,} draws is "
         f"{normalizer['effective_draws']:,.0f}. Train for more steps, or use --noise sbn."
     )
 
@@ -200,19 +171,19 @@ def _warning(normalizer: Mapping[str, Any]) -> str:
 @app.command(epilog=SCORE_EXAMPLES)
 def score(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help=DIRECTORY_HELP)],
-    trees: Annotated[list[str], typer.Argument(metavar="TREES", help=f"{TREES_HELP} Each file counts the same.")],
+    trees: Annotated[list[str], typer.Argument(metavar="TREES", help=f"{TREES_HELP} All files have equal weight.")],
     burnin: Annotated[str, typer.Option(help=BURNIN_HELP)] = "0",
     compare: Annotated[
         bool, typer.Option("--compare", help="Compare with frequencies and subsplit networks of the same sample.")
     ] = False,
     smoothing: Annotated[
         float | None,
-        typer.Option(help="The share of each of these that is spread over all topologies.", show_default="0.001"),
+        typer.Option(help="The share of each of these estimates to spread over all topologies.", show_default="0.001"),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Print the log-probability of every tree, in file order, and the mean over the trees by their weights.
+    """Print the log-probability of every tree, in file order, and their weighted mean.
 
     seen: the share of the trees' weight on topologies that the density was fitted to.
     """
@@ -275,10 +246,10 @@ def sample(
         ),
     ] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same trees.")] = 1,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Draw topologies from a density and write them, without branch lengths, all of the same weight."""
+    """Draw topologies from a density and write them, without branch lengths and with equal weights."""
     from phloem.display.bar import progress_bar
     from phloem.display.words import complain
     from phloem.tasks.density import sample_density_run
@@ -294,7 +265,7 @@ def sample(
 
 
 def _drawn(method: str, quality: dict[str, Any]) -> str:
-    """How trees were drawn, and how far to trust them."""
+    """How trees were drawn, and how reliable they are."""
     if method == "exact":
         return f"independent draws from the probabilities of all {quality['topologies']:,}"
     if method == "importance":

@@ -1,11 +1,11 @@
-"""The flags that set a configuration: one table, a preset, a file, `--set`, and how a command takes options from it."""
+"""The flags of settings: how a command declares them, from a table, and gets a configuration from what users type."""
 
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
 
 import typer
 
@@ -15,26 +15,25 @@ from phloem.config import (
     BRANCH_MODELS,
     EMPIRICAL,
     ESTIMATORS,
+    INFER,
     MODEL_PARAMETERS,
-    PRESETS,
     STOPS,
-    InferConfig,
-    ModelConfig,
-    read_toml,
-    resolve,
+    Schema,
 )
-from phloem.config.infer import PRESET_FIELDS
-from phloem.config.settings import KINDS, flatten, members, parse_value, values_of
+from phloem.config.settings import Layer, members, parse_value
 from phloem.errors import ConfigError, quoted
 
-STANDARD: Final = values_of(InferConfig())
-SETTINGS: Final = "Settings"  # the panel of those that belong to no section
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+PANEL: Final = "Settings"  # for settings outside any section
 Command = Callable[..., None]
+C = TypeVar("C", bound="DataclassInstance")
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """An option that sets one setting. `default`: in words, where its value alone says too little."""
+    """An option for one setting. default: in words, where the value alone says too little."""
 
     name: str
     key: str
@@ -47,98 +46,145 @@ class Flag:
         """Its name as a parameter of a function."""
         return self.name.removeprefix("--").replace("-", "_")
 
-    @property
-    def kind(self) -> type:
-        """What the command line reads: a number, a text, or yes or no. Several numbers are a text with commas."""
-        return next((kind for kind in (bool, int, float, str) if kind in members(KINDS[self.key])), str)
 
-    def option(self) -> inspect.Parameter:
-        """The parameter from which typer makes the option. What is not given is None."""
-        section, _, _ = self.key.rpartition(".")
-        declaration = f"{self.name}/--no-{self.name.removeprefix('--')}" if self.kind is bool else self.name
+class Flags(Generic[C]):
+    """A command's flags. Their types and defaults come from the schema."""
+
+    def __init__(self, schema: Schema[C], flags: Sequence[Flag]) -> None:
+        self.schema = schema
+        self.flags = tuple(flags)
+        self._defaults = schema.values(schema.record())
+
+    def options(self) -> list[inspect.Parameter]:
+        """The parameters from which typer makes the options; those not given are None."""
+        return [self._option(flag) for flag in self.flags]
+
+    def values(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings that were given, by dotted key. given: the options by parameter name."""
+        values = {flag.key: self._value(flag, given[flag.parameter]) for flag in self.flags}
+        return {key: value for key, value in values.items() if value is not None}
+
+    def _option(self, flag: Flag) -> inspect.Parameter:
+        section, _, _ = flag.key.rpartition(".")
+        kind = self._kind(flag)
         option = typer.Option(
-            declaration,
-            help=self.help,
-            metavar=self.metavar,
-            show_default=self.default or self._standard(),
-            rich_help_panel=section.capitalize() or SETTINGS,
+            f"{flag.name}/--no-{flag.name.removeprefix('--')}" if kind is bool else flag.name,
+            help=flag.help,
+            metavar=flag.metavar,
+            show_default=flag.default or self._default(flag.key),
+            rich_help_panel=section.capitalize() or PANEL,
         )
-        return parameter(self.parameter, Annotated[self.kind | None, option])
+        return _parameter(flag.parameter, Annotated[kind | None, option])
 
-    def _standard(self) -> str:
-        """The default of the preset `standard`, in words."""
-        value = STANDARD[self.key]
+    def _kind(self, flag: Flag) -> type:
+        """What the command line reads: a number, a text, or yes or no. Several numbers are a text with commas."""
+        known = members(self.schema.kinds[flag.key])
+        return next((kind for kind in (bool, int, float, str) if kind in known), str)
+
+    def _default(self, key: str) -> str:
+        value = self._defaults[key]
         if value is None:
             return "none"
-        return f"{value}, or the preset's" if self.key.partition(".")[0] in PRESET_FIELDS else str(value)
+        return f"{value}, or the preset's" if key.partition(".")[0] in self.schema.preset_fields else str(value)
 
-    def value(self, given: Any) -> Any:
-        """What was given, as the setting wants it."""
-        if given is None or self.kind is not str or str in members(KINDS[self.key]) or given == EMPIRICAL:
+    def _value(self, flag: Flag, given: Any) -> Any:
+        is_plain = self._kind(flag) is not str or str in members(self.schema.kinds[flag.key])
+        if given is None or is_plain or given == EMPIRICAL:
             return given
-        return parse_numbers(self.name, given)
+        return parse_numbers(flag.name, given)
 
 
-MODEL_FLAGS: Final = (
-    Flag("--model", "model.name", f"Substitution model: {', '.join(MODEL_PARAMETERS)}.", metavar="MODEL"),
-    Flag("--kappa", "model.kappa", "Transition rate over transversion rate; for TN93 two: A↔G,C↔T."),
-    Flag("--frequencies", "model.frequencies", "Of A,C,G,T, or `empirical`.", "empirical, where a model has any"),
-    Flag("--rates", "model.rates", "Exchangeabilities AC,AG,AT,CG,CT,GT."),
-    Flag("--gamma", "model.gamma", "Number of gamma rate categories."),
-    Flag("--alpha", "model.alpha", "Shape of the gamma distribution of rates."),
-    Flag("--median-rates", "model.median_rates", "Categories' medians instead of their means.", "means"),
-    Flag("--invariant", "model.invariant", "Proportion of invariant sites."),
-)
-FLAGS: Final = (
-    Flag("--branches", "branches", f"How branch lengths are modelled: {', '.join(BRANCH_MODELS)}.", metavar="NAME"),
-    Flag("--depth", "depth", "Layers of the graph network."),
-    Flag("--width", "width", "Channels of the graph network."),
-    Flag("--prior-rate", "prior_rate", "Rate of the exponential prior on branch lengths."),
-    Flag("--seed", "seed", "The same seed gives the same posterior."),
-    Flag("--runs", "runs", "Independent trainings."),
-    *MODEL_FLAGS,
-    Flag("--credible", "support.credible", CREDIBLE_HELP),
-    Flag(
-        "--bootstrap-method",
-        "support.method",
-        f"Who makes bootstrap trees: {', '.join(BOOTSTRAP_METHODS)}.",
-        "auto: IQ-TREE where it is found, else embedded",
-        "NAME",
-    ),
-    Flag("--bootstrap-replicates", "support.replicates", "Independent searches."),
-    Flag("--bootstrap-trees", "support.count", "Bootstrap trees of each search; IQ-TREE makes 1000 or more."),
-    Flag("--bootstrap-model", "support.model", "Their model, in IQ-TREE's words.", "what goes with --model", "MODEL"),
-    Flag("--steps", "training.steps", "Training steps; the preset's schedule stretches with them."),
-    Flag("--particles", "training.particles", "Trees drawn in every step."),
-    Flag(
-        "--estimator",
-        "training.estimator",
-        f"Gradient estimator for topologies: {', '.join(ESTIMATORS)}.",
+@dataclass(frozen=True, slots=True)
+class Settings(Generic[C]):
+    """The settings given on the command line, in `file` and by `flags`: by dotted key, those of `--set` among them."""
+
+    schema: Schema[C]
+    preset: str | None = None
+    file: Layer = field(default_factory=dict)
+    flags: dict[str, Any] = field(default_factory=dict)
+
+    def resolve(self, base: C | None = None) -> C:
+        """The configuration: the defaults or `base`, then the preset, then the file, then `--set`, then the flags."""
+        return self.schema.resolve(base=base, preset=self.preset, settings=self.layers())
+
+    def layers(self) -> list[Layer]:
+        """The settings in the file, then those by flags."""
+        return [self.file, self.flags]
+
+
+def with_settings(flags: Flags[C], example: str) -> Callable[[Command], Command]:
+    """A decorator: a preset, a file, `--set` and the flags become the command's parameter `settings: Settings`.
+
+    example: of what `--set` takes.
+    """
+
+    def collect(given: Mapping[str, Any]) -> Settings[C]:
+        schema = flags.schema
+        file = {} if given["file"] is None else schema.read_toml(given["file"])
+        assigned: dict[str, Any] = {}
+        for text in given["assignments"] or ():
+            assigned |= _parse_assignment(schema, text, example)
+        return Settings(schema, given["preset"], file, assigned | flags.values(given))
+
+    return _with_options("settings", [*_sources(flags.schema, example), *flags.options()], collect)
+
+
+def with_config(flags: Flags[C], name: str = "config") -> Callable[[Command], Command]:
+    """A decorator: the flags become the command's parameter `name`, a record of the schema.
+
+    The name of a section stands for the section's record alone.
+    """
+
+    def collect(given: Mapping[str, Any]) -> Any:
+        config = flags.schema.resolve(settings=[flags.values(given)])
+        return getattr(config, name) if name in flags.schema.sections else config
+
+    return _with_options(name, flags.options(), collect)
+
+
+def _sources(schema: Schema[C], example: str) -> list[inspect.Parameter]:
+    """The options for settings that come from elsewhere than their own flags."""
+    presets = typer.Option(
+        "--preset",
         metavar="NAME",
-    ),
-    Flag(
-        "--stop", "training.stop", f"When training ends: {', '.join(STOPS)} (when the bound is flat).", metavar="WHEN"
-    ),
-    Flag("--samples", "evaluation.samples", "Trees for each estimate of the marginal likelihood."),
-    Flag("--repeats", "evaluation.repeats", "Estimates, for their mean and standard deviation."),
-)
+        help=f"Where to start from: {', '.join(schema.presets)}.",
+        show_default="the file's, or standard",
+        rich_help_panel=PANEL,
+    )
+    file = typer.Option(
+        "--config", metavar="FILE", help="A TOML file with settings.", show_default="none", rich_help_panel=PANEL
+    )
+    assignments = typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help=f"Any setting, such as {example}; may be repeated.",
+        show_default="none",
+        rich_help_panel=PANEL,
+    )
+    return [
+        _parameter("preset", Annotated[str | None, presets]),
+        _parameter("file", Annotated[Path | None, file]),
+        _parameter("assignments", Annotated[list[str] | None, assignments]),
+    ]
 
 
-def parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
-    """A parameter by name only, so that any order will do."""
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+def _parse_assignment(schema: Schema[C], text: str, example: str) -> dict[str, Any]:
+    """`KEY=VALUE` → the setting by its dotted key."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"--set {quoted(text)}: give KEY=VALUE, such as {example}.")
+    return schema.flatten({key.strip(): parse_value(value)}, "--set")
 
 
-def values_by_key(flags: Sequence[Flag], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that were given, by dotted key."""
-    values = {flag.key: flag.value(given[flag.parameter]) for flag in flags}
-    return {key: value for key, value in values.items() if value is not None}
+def _parameter(name: str, annotation: Any) -> inspect.Parameter:
+    """A keyword-only parameter, so that parameters may come in any order."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=None)
 
 
-def with_options(
+def _with_options(
     name: str, options: Sequence[inspect.Parameter], collect: Callable[[Mapping[str, Any]], Any]
 ) -> Callable[[Command], Command]:
-    """A decorator for commands: options take the place of the parameter `name`, which gets what they `collect` to."""
+    """A decorator: the options replace the command's parameter `name`, which gets what `collect` makes of them."""
 
     def decorate(command: Command) -> Command:
         declared = inspect.signature(command, eval_str=True).parameters
@@ -158,87 +204,64 @@ def with_options(
     return decorate
 
 
-SOURCES: Final = (
-    parameter(
-        "preset",
-        Annotated[
-            str | None,
-            typer.Option(
-                "--preset",
-                metavar="NAME",
-                help=f"Where to start from: {', '.join(PRESETS)}.",
-                show_default="the file's, or standard",
-                rich_help_panel=SETTINGS,
-            ),
-        ],
-    ),
-    parameter(
-        "file",
-        Annotated[
-            Path | None,
-            typer.Option(
-                "--config",
-                metavar="FILE",
-                help="Settings in a TOML file.",
-                show_default="none",
-                rich_help_panel=SETTINGS,
-            ),
-        ],
-    ),
-    parameter(
-        "assignments",
-        Annotated[
-            list[str] | None,
-            typer.Option(
-                "--set",
-                metavar="KEY=VALUE",
-                help="Any setting, such as training.ramp=0.5; may be repeated.",
-                show_default="none",
-                rich_help_panel=SETTINGS,
-            ),
-        ],
-    ),
+# The flags of `phloem infer`, which `phloem config show` has too; `phloem likelihood` has those of the model.
+MODEL_FLAGS: Final = Flags(
+    INFER,
+    [
+        Flag("--model", "model.name", f"Substitution model: {', '.join(MODEL_PARAMETERS)}.", metavar="MODEL"),
+        Flag("--kappa", "model.kappa", "Transition rate over transversion rate; two for TN93: A↔G,C↔T."),
+        Flag("--frequencies", "model.frequencies", "Of A,C,G,T, or `empirical`.", "empirical, where a model has any"),
+        Flag("--rates", "model.rates", "Exchangeabilities AC,AG,AT,CG,CT,GT."),
+        Flag("--gamma", "model.gamma", "Number of gamma rate categories."),
+        Flag("--alpha", "model.alpha", "Shape of the gamma distribution of rates."),
+        Flag("--median-rates", "model.median_rates", "Use the medians of the categories, not their means.", "means"),
+        Flag("--invariant", "model.invariant", "Proportion of invariant sites."),
+    ],
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the command line says of the configuration. flags: by dotted key, those of `--set` among them."""
-
-    preset: str | None = None
-    file: Path | None = None
-    flags: dict[str, Any] = field(default_factory=dict)
-
-    def resolve(self, base: InferConfig | None = None) -> InferConfig:
-        """The configuration: the defaults or `base`, then the preset, then the file, then `--set`, then the flags."""
-        return resolve(base=base, preset=self.preset, settings=self.layers())
-
-    def layers(self) -> list[Mapping[str, Any]]:
-        """The settings of the file, if there is one, and then those of the flags."""
-        return [*([] if self.file is None else [read_toml(self.file)]), self.flags]
-
-
-def parse_assignment(text: str) -> dict[str, Any]:
-    """`KEY=VALUE` → the setting by its dotted key."""
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise ConfigError(f"--set {quoted(text)}: give KEY=VALUE, such as training.ramp=0.5.")
-    return flatten({key.strip(): parse_value(value)}, "--set")
-
-
-def _settings(given: Mapping[str, Any]) -> Settings:
-    flags: dict[str, Any] = {}
-    for text in given["assignments"] or ():
-        flags |= parse_assignment(text)
-    return Settings(given["preset"], given["file"], flags | values_by_key(FLAGS, given))
-
-
-def _model(given: Mapping[str, Any]) -> ModelConfig:
-    return ModelConfig(
-        **{key.removeprefix("model."): value for key, value in values_by_key(MODEL_FLAGS, given).items()}
-    )
-
-
-# Decorators: the command's parameter `settings: Settings`, or `model: ModelConfig`, becomes the options for it.
-with_settings = with_options("settings", [*SOURCES, *(flag.option() for flag in FLAGS)], _settings)
-with_model = with_options("model", [flag.option() for flag in MODEL_FLAGS], _model)
+INFER_FLAGS: Final = Flags(
+    INFER,
+    [
+        Flag("--branches", "branches", f"Branch-length model: {', '.join(BRANCH_MODELS)}.", metavar="NAME"),
+        Flag("--depth", "depth", "Layers of the graph network."),
+        Flag("--width", "width", "Channels of the graph network."),
+        Flag("--prior-rate", "prior_rate", "Rate of the exponential prior on branch lengths."),
+        Flag("--seed", "seed", "The same seed gives the same posterior."),
+        Flag("--runs", "runs", "Independent runs."),
+        *MODEL_FLAGS.flags,
+        Flag("--credible", "support.credible", CREDIBLE_HELP),
+        Flag(
+            "--bootstrap-method",
+            "support.method",
+            f"How to make bootstrap trees: {', '.join(BOOTSTRAP_METHODS)}.",
+            "auto: IQ-TREE if installed, else embedded",
+            "NAME",
+        ),
+        Flag("--bootstrap-replicates", "support.replicates", "Independent bootstrap replicates."),
+        Flag("--bootstrap-trees", "support.count", "Bootstrap trees per replicate; IQ-TREE makes at least 1000."),
+        Flag(
+            "--bootstrap-model",
+            "support.model",
+            "Model for the bootstrap, by IQ-TREE's name: JC, HKY, GTR+G4, …",
+            "the counterpart of --model",
+            "MODEL",
+        ),
+        Flag("--steps", "training.steps", "Training steps; the preset's schedule stretches with them."),
+        Flag("--particles", "training.particles", "Trees drawn in every step."),
+        Flag(
+            "--estimator",
+            "training.estimator",
+            f"Gradient estimator for topologies: {', '.join(ESTIMATORS)}.",
+            metavar="NAME",
+        ),
+        Flag(
+            "--stop",
+            "training.stop",
+            f"When to stop training: {', '.join(STOPS)} (auto: once the bound is flat).",
+            metavar="WHEN",
+        ),
+        Flag("--samples", "evaluation.samples", "Trees for each estimate of the marginal likelihood."),
+        Flag("--repeats", "evaluation.repeats", "Estimates, for their mean and standard deviation."),
+    ],
+)
+with_infer_settings: Final = with_settings(INFER_FLAGS, "training.ramp=0.5")
+with_model: Final = with_config(MODEL_FLAGS, "model")

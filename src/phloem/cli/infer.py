@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phloem.cli.flags import Settings, with_settings
+from phloem.cli.flags import Settings, with_infer_settings
 from phloem.cli.options import ALIGNMENT_HELP, CHECKPOINT_HELP, TREES_HELP, terminal_width
+from phloem.config import InferConfig
 from phloem.errors import BadArgument, StoppedByUser
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ phloem infer dna.fasta --config run.toml --set training.ramp=0.5 --runs 4 --plai
 """
 
 
-@with_settings
+@with_infer_settings
 def infer(
     alignment: Annotated[
         str | None,
@@ -70,7 +71,7 @@ def infer(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON instead of text.")] = False,
     *,
-    settings: Settings,
+    settings: Settings[InferConfig],
 ) -> None:
     """Infer the posterior over trees and branch lengths: bootstrap trees, training, evaluation, a report.
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and tables as text or JSON."""
+"""What several commands share: help texts, parsers of options, and tables for the terminal."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ CREDIBLE_HELP = "Keep each replicate's most frequent topologies up to this share
 
 
 def parse_burnin(text: str) -> int | float:
-    """A count of trees, or a fraction of them."""
+    """A count of trees, or a fraction."""
     try:
         return int(text) if text.lstrip("+-").isdigit() else float(text)
     except ValueError:
@@ -27,7 +27,7 @@ def parse_burnin(text: str) -> int | float:
 
 
 def parse_numbers(option: str, text: str) -> tuple[float, ...]:
-    """Numbers with commas between them."""
+    """Numbers separated by commas."""
     try:
         return tuple(float(part) for part in text.replace(",", " ").split())
     except ValueError:
@@ -35,16 +35,16 @@ def parse_numbers(option: str, text: str) -> tuple[float, ...]:
 
 
 def parse_counts(option: str, text: str) -> tuple[int, ...]:
-    """Whole numbers from 1 on, with commas between them."""
+    """Positive whole numbers separated by commas."""
     numbers = parse_numbers(option, text)
     if not all(1 <= number < 2**53 and number == int(number) for number in numbers):
-        raise BadArgument(f"{option} {text}: give whole numbers from 1 on, separated by commas.")
+        raise BadArgument(f"{option} {text}: give whole numbers, at least 1, separated by commas.")
     return tuple(map(int, numbers))
 
 
 def plain_table(*headings: str, title: str | None = None, left: tuple[str, ...] = ()) -> "Table":
-    """A table without lines: numbers to the right, the columns named in `left` to the left."""
-    from rich.table import Table  # here so that `phloem --help` need not wait for it
+    """A table without rules: columns named in `left` are flush left, the others flush right."""
+    from rich.table import Table  # imported here to keep `phloem --help` fast
 
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for heading in headings:
@@ -53,14 +53,14 @@ def plain_table(*headings: str, title: str | None = None, left: tuple[str, ...] 
 
 
 def plain_console() -> "Console":
-    """Prints what it is given: no colours for numbers, no line broken."""
+    """A console that prints text as it is: no highlighting, no markup, no wrapping."""
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=True, markup=False)
 
 
 def terminal_width() -> int:
-    """Columns of the terminal, at least 40; 80 where the output goes elsewhere."""
+    """Columns of the terminal, at least 40; 80 if the output is no terminal."""
     from rich.console import Console
 
     return max(40, Console().width) if sys.stdout.isatty() else 80

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from phloem.cli.options import CHECKPOINT_HELP, plain_console, plain_table
+from phloem.config.density import DENSITY, PAPER_CONCENTRATION, PAPER_TAXA, VARIANTS
 from phloem.errors import StoppedByUser
 
 DENSITY_EXAMPLES = """
@@ -38,10 +39,13 @@ def experiments() -> None:
 def density(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The directory for the experiment.")],
     convolutions: Annotated[
-        str, typer.Option(metavar="NAMES", help="Which variants, separated by commas.")
-    ] = "mlp,gcn,gin,sage,ggnn,edge",
-    repeats: Annotated[int, typer.Option(help="Trainings of each, with seeds 1, 2, ….")] = 1,
-    steps: Annotated[int | None, typer.Option(help="Training steps.", show_default="200000, as in the paper")] = None,
+        str, typer.Option(metavar="NAMES", help="Which convolutions, separated by commas.")
+    ] = ",".join(VARIANTS),
+    repeats: Annotated[int, typer.Option(help="Fits of each, with seeds 1, 2, ….")] = 1,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Training steps.", show_default=f"{DENSITY.presets['paper'].steps}, as in the paper"),
+    ] = None,
     target: Annotated[
         Path | None,
         typer.Option(
@@ -50,9 +54,9 @@ def density(
             show_default="a draw from a Dirichlet distribution over all topologies",
         ),
     ] = None,
-    taxa: Annotated[int | None, typer.Option(help="Of the draw.", show_default="8")] = None,
+    taxa: Annotated[int | None, typer.Option(help="Of the draw.", show_default=str(PAPER_TAXA))] = None,
     concentration: Annotated[
-        float | None, typer.Option(help="Of the Dirichlet distribution.", show_default="0.008")
+        float | None, typer.Option(help="Of the Dirichlet distribution.", show_default=str(PAPER_CONCENTRATION))
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Of the draw.", show_default="1")] = None,
     resume: Annotated[

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from phloem.cli.flags import Flag, Flags, with_config
 from phloem.cli.options import ALIGNMENT_HELP
-from phloem.config.search import SearchConfig
+from phloem.config import SEARCH, SearchConfig
 
 if TYPE_CHECKING:
     from phloem.tasks.search import SearchProgress, SearchRun
-
-DEFAULT = SearchConfig()
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -25,6 +24,20 @@ phloem search dna.fasta --out best.nwk --bootstrap-trees bootstrap.nwk --best-tr
 """
 
 
+FLAGS = Flags(
+    SEARCH,
+    [
+        Flag("--model", "model", "Substitution model, whose parameters are estimated: JC, HKY, GTR+I+G4, …"),
+        Flag("--count", "count", "Bootstrap trees for the supports."),
+        Flag("--seed", "seed", "The same seed gives the same files."),
+        Flag("--keep", "keep", "How many of the best trees to write to --best-trees."),
+        Flag("--within", "within", "How many log-likelihood units below the very best they may be."),
+        Flag("--threads", "threads", "Cores to use.", "all cores"),
+    ],
+)
+
+
+@with_config(FLAGS)
 def search(
     alignment: Annotated[str, typer.Argument(metavar="ALIGNMENT", help=ALIGNMENT_HELP)],
     out: Annotated[
@@ -33,11 +46,7 @@ def search(
             "--out", "-o", metavar="FILE", help="The tree: NEXUS for .nex, else Newick with supports as labels."
         ),
     ],
-    model: Annotated[
-        str, typer.Option(help="Substitution model: JC, HKY, GTR+I+G4, … Its parameters are estimated.")
-    ] = DEFAULT.model,
-    count: Annotated[int, typer.Option(help="Bootstrap trees for the supports.")] = DEFAULT.count,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = DEFAULT.seed,
+    config: SearchConfig,
     bootstrap_trees: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the bootstrap trees too.", show_default="none")
     ] = None,
@@ -45,29 +54,23 @@ def search(
         Path | None,
         typer.Option(metavar="FILE", help="Write the best trees of the search too, best first.", show_default="none"),
     ] = None,
-    keep: Annotated[int, typer.Option(help="How many of the best trees.")] = DEFAULT.keep,
-    within: Annotated[
-        float, typer.Option(help="How many log-likelihood units below the very best they may be.")
-    ] = DEFAULT.within,
-    threads: Annotated[int | None, typer.Option(help="Cores to use.", show_default="all cores")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Find the maximum-likelihood tree, with branch lengths and bootstrap supports in percent.
 
     The search is phloem's own. Bootstrap trees come from resampling the sites of all good trees that it visits.
     """
-    config = SearchConfig(count=count, model=model, seed=seed, keep=keep, within=within, threads=threads)
-    # Imported here so that `phloem --help` need not wait for numba and torch.
+    # Imported here to keep `phloem --help` fast.
     from phloem.display.bar import progress_bar
     from phloem.tasks.search import SearchFiles, run_search
 
     with progress_bar("search", quiet=quiet) as show:
 
-        def tell(news: "SearchProgress") -> None:
+        def report(news: "SearchProgress") -> None:
             show(news.fraction, f"log-likelihood {news.log_likelihood:,.2f}")
 
-        done = run_search(alignment, SearchFiles(out, bootstrap_trees, best_trees), config, progress=tell)
+        done = run_search(alignment, SearchFiles(out, bootstrap_trees, best_trees), config, progress=report)
     if as_json:
         print(json.dumps(done.as_json()))
     else:
@@ -90,6 +93,4 @@ def print_search(done: "SearchRun") -> None:
     if files.best_trees:
         print(f"best trees       {files.best_trees} ({len(found.best):,} within {done.config.within:g})")
     if not found.is_stable:
-        print(
-            "The supports still changed when the search ended: compare those of another --seed before you trust them."
-        )
+        print("The supports still changed when the search ended: compare those of another --seed before trusting them.")

@@ -1,23 +1,31 @@
-"""All settings of `phloem infer`: support, training, evaluation, and the presets."""
+"""The settings of `phloem infer`: support, training, evaluation, and the presets."""
 
 import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from phloem.config.checks import check_choice, check_count, check_positive, check_share
 from phloem.config.model import ModelConfig
 from phloem.config.search import BOOTSTRAP_METHODS, check_bootstrap_model, check_replicates, check_tree_count
+from phloem.config.settings import (
+    Schema,
+    check_choice,
+    check_clipping,
+    check_count,
+    check_positive,
+    check_seed,
+    check_share,
+)
 from phloem.errors import ConfigError
 
-# Names of what `inference` has; a test holds the lists together.
+# What `inference` and `variational` can do; a test keeps the lists the same.
 ESTIMATORS: Final = ("vimco", "rws")
 DECAYS: Final = ("cosine", "stairs")
 STOPS: Final = ("steps", "auto")
+BRANCH_MODELS: Final = ("split", "psp", "mlp", "gcn", "gin", "gin-text", "sage", "ggnn", "edge", "edge-text")
+
 MOST_PARTICLES: Final = 10_000
 MOST_DRAWS: Final = 10_000_000
 MOST_REPEATS: Final = 10_000
-# Names of what `variational` has; a test holds the lists together.
-BRANCH_MODELS: Final = ("split", "psp", "mlp", "gcn", "gin", "gin-text", "sage", "ggnn", "edge", "edge-text")
 MOST_RUNS: Final = 100
 MOST_LAYERS: Final = 100
 MOST_CHANNELS: Final = 10_000
@@ -27,13 +35,14 @@ MOST_CHANNELS: Final = 10_000
 class TrainingConfig:
     """How the posterior is trained. The defaults are the preset `standard`; see `PRESETS`.
 
-    particles: trees a step. estimator: of the gradient for topologies. doubly_reparameterized: less noise in that for
-    branch lengths, with the same expectation. ramp: the share of the steps over which the likelihood is tempered, its
-    exponent rising from `first_inverse_temperature` to 1. rate: the first learning rate of branch lengths; that of
-    topologies is `topology_rate_factor` times it. clipping: a gradient for branch lengths of more than so many times
-    its usual norm is scaled down to that. decay: `cosine` takes both rates down to 0; `stairs` multiplies them by
-    `stair_factor` at the end of each of `stairs` equal parts. So a schedule stretches with the number of steps.
-    stop: `steps` trains for all of them; `auto` ends training early, once the bound has been flat at full temperature.
+    particles: trees per step. estimator: of the gradient for topologies. doubly_reparameterized: less noise in the
+    gradient for branch lengths, with the same expectation. ramp: the share of the steps over which the likelihood is
+    tempered, its exponent rising from `first_inverse_temperature` to 1. rate: the initial learning rate for branch
+    lengths; that for topologies is `topology_rate_factor` times as high. clipping: gradients for branch lengths above
+    this multiple of their usual norm are scaled down to it. decay: `cosine` takes both rates down to 0; `stairs`
+    multiplies them by `stair_factor` at the end of each of `stairs` equal parts, so a schedule stretches with the
+    number of steps. stop: `steps` trains for all of them; `auto` stops early, once the bound has been flat at full
+    temperature.
     """
 
     steps: int = 40_000
@@ -61,17 +70,16 @@ class TrainingConfig:
             raise ConfigError(f"--particles {self.particles}: {self.estimator} takes {fewest} to {MOST_PARTICLES:,}.")
         for name in ("ramp", "first_inverse_temperature"):
             check_share(name, getattr(self, name))
-        if not self.clipping > 0:
-            raise ConfigError(f"clipping {self.clipping:g}: give a number above 0, or inf for none.")
+        check_clipping("clipping", self.clipping)
         for name in ("rate", "topology_rate_factor", "stair_factor"):
             check_positive(name, getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationConfig:
-    """How the result is measured: `repeats` estimates of `samples` trees each, and reports during training.
+    """How the result is evaluated: `repeats` estimates from `samples` trees each, and reports during training.
 
-    reports: how often training is reported on, each time with an ELBO of `report_samples` trees.
+    reports: how many, each with an ELBO from `report_samples` trees.
     """
 
     samples: int = 1000
@@ -88,11 +96,11 @@ class EvaluationConfig:
 
 @dataclass(frozen=True, slots=True)
 class SupportConfig:
-    """How the support is made.
+    """Where the support comes from.
 
-    credible: each tree file counts with its most frequent topologies up to this share. Where there are no tree files,
-    there are `replicates` of `count` bootstrap trees each, made by the `method`, under a `model` in IQ-TREE's words;
-    None stands for the one that goes with the substitution model (`iqtree_model`).
+    credible: each tree file contributes its most frequent topologies up to this share. Without tree files, the trees
+    are `replicates` times `count` bootstrap trees, made by `method` under `model`, which IQ-TREE's names describe; None
+    stands for the counterpart of the substitution model (`iqtree_model`).
     """
 
     credible: float = 0.95
@@ -113,10 +121,10 @@ class SupportConfig:
 
 @dataclass(frozen=True, slots=True)
 class InferConfig:
-    """All that decides a result of `phloem infer`, given the alignment and the trees for its support.
+    """Everything that determines the result of `phloem infer`, given the alignment and the trees for its support.
 
     prior_rate: of the exponential prior on branch lengths. depth, width: of the graph network. seed: the same seed
-    gives the same posterior. runs: independent trainings, each from its own seed.
+    gives the same posterior. runs: independent runs, each with its own seed.
     """
 
     branches: str = "edge"
@@ -135,11 +143,11 @@ class InferConfig:
         check_count("--depth", self.depth, least=0, most=MOST_LAYERS)
         check_count("--width", self.width, most=MOST_CHANNELS)
         check_positive("--prior-rate", self.prior_rate)
-        check_count("--seed", self.seed, least=0, most=2**63 - 1)
+        check_seed("--seed", self.seed)
         check_count("--runs", self.runs, most=MOST_RUNS)
 
 
-# The published schedule, what we advise, and a first look (docs/schedules.md has what they were chosen by).
+# The published schedule, the one we recommend, and a quick first result (docs/schedules.md says how they were chosen).
 PRESETS: Final[dict[str, InferConfig]] = {
     "paper": InferConfig(
         runs=1,
@@ -157,17 +165,13 @@ PRESETS: Final[dict[str, InferConfig]] = {
     "standard": InferConfig(),
     "quick": InferConfig(runs=1, training=TrainingConfig(steps=8_000, topology_rate_factor=10.0)),
 }
-# What a preset is about. The rest of a configuration describes the question, and no preset answers that.
+# The other fields describe the question, which no preset answers.
 PRESET_FIELDS: Final = ("runs", "support", "training", "evaluation")
+
+INFER: Final = Schema(InferConfig, "infer", PRESETS, PRESET_FIELDS)
 
 
 def preset(name: str, **changes: Any) -> TrainingConfig:
-    """The training of a preset, with some settings changed; those that are None are the preset's own."""
-    check_choice("--preset", name, tuple(PRESETS))
-    return replace(PRESETS[name].training, **{key: value for key, value in changes.items() if value is not None})
-
-
-def with_preset(config: InferConfig, name: str) -> InferConfig:
-    """The configuration with all that a preset is about taken from it."""
-    check_choice("--preset", name, tuple(PRESETS))
-    return replace(config, **{field: getattr(PRESETS[name], field) for field in PRESET_FIELDS})
+    """The training settings of a preset, with changes; None keeps the preset's value."""
+    training = INFER.resolve(preset=name).training
+    return replace(training, **{key: value for key, value in changes.items() if value is not None})

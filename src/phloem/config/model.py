@@ -5,11 +5,11 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from phloem.config.checks import check_count
+from phloem.config.settings import check_count
 from phloem.errors import ConfigError, quoted
 
-# Which parameters each model takes; all others must be left out.
-MODEL_PARAMETERS: dict[str, frozenset[str]] = {
+# The parameters that each model takes; all others must be left out.
+MODEL_PARAMETERS: Final[dict[str, frozenset[str]]] = {
     "JC": frozenset(),
     "K80": frozenset({"kappa"}),
     "F81": frozenset({"frequencies"}),
@@ -18,23 +18,23 @@ MODEL_PARAMETERS: dict[str, frozenset[str]] = {
     "SYM": frozenset({"rates"}),
     "GTR": frozenset({"rates", "frequencies"}),
 }
-ALIASES = {"JC69": "JC", "HKY85": "HKY", "K2P": "K80", "TN": "TN93"}
+ALIASES: Final = {"JC69": "JC", "HKY85": "HKY", "K2P": "K80", "TN": "TN93"}
 EMPIRICAL: Final = "empirical"
-# What `phloem.target` can compute with; a test holds the limits together.
+# The limits of `phloem.target`; a test keeps them the same.
 MOST_CATEGORIES: Final = 64
 SHAPES: Final = (0.001, 10_000.0)
 SUM_TOLERANCE: Final = 1e-6
-USUAL_CATEGORIES = 4
-LEAST_CATEGORIES = 2  # one category is no rates that differ
+USUAL_CATEGORIES: Final = 4
+LEAST_CATEGORIES: Final = 2  # with one, all sites have the same rate
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
     """A substitution model with fixed parameters.
 
-    kappa: one number, or for TN93 two (A↔G, C↔T). frequencies: of A, C, G, T, or `empirical` to count them in
-    the alignment, which a model that has frequencies does unless it is told otherwise. rates: AC, AG, AT, CG, CT, GT.
-    gamma: number of rate categories, with shape alpha. invariant: the proportion of invariant sites.
+    kappa: one number, or two for TN93 (A↔G, C↔T). frequencies: of A, C, G, T, or `empirical` (counted in the
+    alignment), the default of models that have frequencies. rates: AC, AG, AT, CG, CT, GT. gamma: the number of rate
+    categories, with shape alpha. invariant: the proportion of invariant sites.
     """
 
     name: str = "JC"
@@ -56,7 +56,7 @@ class ModelConfig:
         self._check_site_rates()
 
     def _check_parameters(self) -> None:
-        """Those of the model and no others, as many numbers as it takes, and all of them possible."""
+        """The model's own and no others, each with the right count of possible numbers."""
         wanted = MODEL_PARAMETERS[self.name]
         for parameter, count in {"kappa": 2 if self.name == "TN93" else 1, "frequencies": 4, "rates": 6}.items():
             value = getattr(self, parameter)
@@ -72,7 +72,7 @@ class ModelConfig:
             if not all(0 < number < math.inf for number in value):
                 raise ConfigError(f"--{parameter}: finite numbers above 0 are needed, not {list(value)}.")
             if parameter == "frequencies" and abs(math.fsum(value) - 1) > SUM_TOLERANCE:
-                raise ConfigError(f"--frequencies that sum to {math.fsum(value):g}: they must sum to 1.")
+                raise ConfigError(f"--frequencies sum to {math.fsum(value):g}: they must sum to 1.")
 
     def _check_site_rates(self) -> None:
         if (self.gamma is None) != (self.alpha is None):
@@ -114,7 +114,7 @@ class EstimatedModel:
 
 
 def parse_estimated_model(option: str, text: str) -> EstimatedModel:
-    """The model that words such as HKY, GTR+G or hky85+F+I+G4 describe; `option` is where the user gave them."""
+    """The model that a name such as HKY, GTR+G or hky85+F+I+G4 describes. option: where the user gave it."""
     name, *additions = text.upper().split("+")
     name = ALIASES.get(name, name)
     allowed = {"F": "frequencies" in MODEL_PARAMETERS.get(name, ()), "I": True, "G": True}
@@ -130,6 +130,6 @@ def parse_estimated_model(option: str, text: str) -> EstimatedModel:
         raise ConfigError(
             f"{option} {quoted(text)}: give {', '.join(MODEL_PARAMETERS)}, alone or with +I and +G or "
             f"+G{LEAST_CATEGORIES} to +G{MOST_CATEGORIES}, such as GTR+I+G4. "
-            "Other models that IQ-TREE knows are for its own bootstrap, the method iqtree."
+            "IQ-TREE's other models need its own bootstrap, the method iqtree."
         )
     return EstimatedModel(name, gamma, "I" in kinds)

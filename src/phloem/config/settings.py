@@ -1,57 +1,221 @@
-"""Settings in general: dotted keys, TOML, and defaults, presets, files and flags resolved to one record."""
+"""The settings of any command: dotted keys, TOML, and defaults, presets, files and flags resolved to one record.
 
+A command's settings are a frozen dataclass that refuses bad values; `Schema` does the rest for any such record. At the
+end are the checks that the records share.
+"""
+
+import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from types import UnionType
-from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from types import MappingProxyType, UnionType
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import tomli_w
 
-from phloem.config.infer import InferConfig, with_preset
 from phloem.errors import ConfigError, FileProblem, quoted
 
-PRESET: Final = "preset"
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+PRESET: Final = "preset"  # the key by which a file or a layer names a preset
+MOST: Final = 1_000_000_000  # of anything; more is a typing error
 _HEADING: Final = re.compile(r"# All settings of `phloem ([a-z ]+)`;")
 _PLACE: Final = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _ARRAY: Final = re.compile(r"\[\n([^\]]*),\n\]")
-Layer = Mapping[str, Any]
-
-
-def _kinds(record: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, kind in get_type_hints(record).items():
-        if isinstance(kind, type) and is_dataclass(kind):
-            yield from _kinds(kind, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", kind
-
-
-# The type of each setting, in the order of the records.
-KINDS: Final[dict[str, Any]] = dict(_kinds(InferConfig))
-SECTIONS: Final[dict[str, Any]] = {
-    name: kind for name, kind in get_type_hints(InferConfig).items() if is_dataclass(kind)
-}
 _EXPECTED: Final = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
+Layer = Mapping[str, Any]  # settings in nested dicts or by dotted keys; None for those not given
+C = TypeVar("C", bound="DataclassInstance")
 
-def values_of(config: InferConfig) -> dict[str, Any]:
-    """The value of every setting by its dotted key."""
-    values = {}
-    for key in KINDS:
+
+class FileSettings(dict[str, Any]):
+    """Settings in nested dicts, and the name of the file they come from."""
+
+    def __init__(self, settings: Mapping[str, Any], source: str) -> None:
+        super().__init__(settings)
+        self.source = source
+
+
+class Schema(Generic[C]):
+    """The settings of a command: a frozen record (sections are nested records), its presets, and its name.
+
+    A setting has a dotted key such as `training.steps`. record: every field has a default. command: the words after
+    `phloem`. presets: whole records by name. preset_fields: the fields that a preset decides, all of them; the other
+    fields describe the question, which is the user's alone.
+    """
+
+    def __init__(
+        self,
+        record: type[C],
+        command: str,
+        presets: Mapping[str, C] = MappingProxyType({}),
+        preset_fields: tuple[str, ...] = (),
+    ) -> None:
+        self.record = record
+        self.command = command
+        self.presets = presets
+        self.preset_fields = preset_fields
+        hints = get_type_hints(record)
+        self.sections: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+        self.kinds: dict[str, Any] = {}  # the type of every setting by its key, in the order of the records
+        for name, kind in hints.items():
+            if name in self.sections:
+                self.kinds |= {f"{name}.{inner}": inner_kind for inner, inner_kind in get_type_hints(kind).items()}
+            else:
+                self.kinds[name] = kind
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The dotted keys of all settings, in the order of the records."""
+        return tuple(self.kinds)
+
+    def resolve(self, *, base: C | None = None, preset: str | None = None, settings: Sequence[Layer] = ()) -> C:
+        """The defaults or `base`, then the fields that a preset decides, then the settings, layer upon layer.
+
+        A layer may name a preset itself: the last one to do so counts, and `preset` over all of them. A message about
+        a value from a file begins with the file's name.
+        """
+        sources = [getattr(layer, "source", "") for layer in settings]
+        layers = [self.flatten(layer, source) for layer, source in zip(settings, sources, strict=True)]
+        start = base or self.record()
+        for layer, source in reversed([*zip(layers, sources, strict=True), ({PRESET: preset}, "")]):
+            if layer.get(PRESET) is not None:
+                start = self._with_preset(start, layer[PRESET], source)
+                break
+        problems = [self._problem(start, layers[:count]) for count in range(len(layers) + 1)]
+        if problems[-1] is not None:
+            # The first layer that leads to this problem has caused it: a later one may mend what an earlier one lacks.
+            raise ConfigError(_located(problems[-1], sources[problems.index(problems[-1]) - 1]))
+        return self._merge(start, layers)
+
+    def differences(self, one: C, two: C) -> list[str]:
+        """A line for every setting that differs, such as `training.steps is 8000, not 9000`."""
+        others = self.values(two)
+        return [
+            f"{key} is {_shown(value)}, not {_shown(others[key])}"
+            for key, value in self.values(one).items()
+            if value != others[key]
+        ]
+
+    def to_toml(self, config: C) -> str:
+        """A heading, and every setting that is not None."""
+        given = {key: value for key, value in self.values(config).items() if value is not None}
+        # One line for an array: texts are never broken, so no other bracket ends a line.
+        text = _ARRAY.sub(lambda found: f"[{' '.join(found[1].split())}]", tomli_w.dumps(nested(given)))
+        return heading(self.command) + text
+
+    def read(self, text: str, source: str) -> C:
+        """The configuration in a TOML text, such as `to_toml` writes. source: the file's name, for messages."""
+        return self.resolve(settings=[self.from_toml(text, source)])
+
+    def from_toml(self, text: str, source: str) -> FileSettings:
+        """The settings in a TOML text, each known and of its type; `preset` may be among them."""
+        try:
+            settings = tomllib.loads(text)
+        except ValueError as problem:
+            raise ConfigError(_syntax_problem(str(problem), text, source)) from None
+        except RecursionError:
+            raise ConfigError(f"{source}: brackets are nested too deep.") from None
+        return FileSettings(nested(self.flatten(settings, source)), source)
+
+    def read_toml(self, path: Path) -> FileSettings:
+        """The settings in a TOML file."""
+        try:
+            content = path.read_bytes()
+        except (OSError, ValueError) as problem:
+            reason = getattr(problem, "strerror", None) or problem
+            raise FileProblem(f"{path}: cannot be read ({reason}). Name a TOML file with settings.") from None
+        try:
+            return self.from_toml(content.decode("utf-8-sig"), str(path))
+        except UnicodeDecodeError as problem:
+            line = content.count(b"\n", 0, problem.start) + 1
+            raise FileProblem(f"{path}, line {line}: is not UTF-8 text. Save it as UTF-8.") from None
+
+    def values(self, config: C) -> dict[str, Any]:
+        """The value of every setting by its dotted key."""
+        values = {}
+        for key in self.keys:
+            section, _, name = key.rpartition(".")
+            values[key] = getattr(getattr(config, section) if section else config, name)
+        return values
+
+    def flatten(self, settings: Layer, source: str = "") -> dict[str, Any]:
+        """The settings that are not None by dotted key, each known and of its type; `preset` may be among them.
+
+        source: what a message begins with, such as a file's name.
+        """
+        found = {}
+        where = f"{source}: " if source else ""
+        kinds = self.kinds | ({PRESET: str} if self.presets else {})
+        for key, value in self._entries(settings, where):
+            if key not in kinds:
+                raise ConfigError(f"{where}unknown setting {quoted(key)}. {self._advice(key)}")
+            if value is None:
+                continue
+            try:
+                found[key] = _convert(value, kinds[key])
+            except (TypeError, OverflowError):
+                raise ConfigError(f"{where}{key} is {_describe(value)}: give {_expected(kinds[key])}.") from None
+        return found
+
+    def _entries(self, settings: Layer, where: str) -> Iterator[tuple[str, Any]]:
+        for name, value in settings.items():
+            if name not in self.sections:
+                yield name, value
+            elif isinstance(value, Mapping):
+                yield from ((f"{name}.{inner}", entry) for inner, entry in value.items())
+            elif value is not None:
+                raise ConfigError(f"{where}{name} is {_describe(value)}: it is a section, [{name}], of settings.")
+
+    def _advice(self, key: str) -> str:
+        """The setting that was probably meant, or all that could be."""
         section, _, name = key.rpartition(".")
-        values[key] = getattr(getattr(config, section) if section else config, name)
-    return values
+        beside = [known.removeprefix(f"{section}.") for known in self.keys if known.rpartition(".")[0] == section]
+        if not section:
+            beside = [*([PRESET] if self.presets else []), *beside, *self.sections]
+        elsewhere = [known for known in self.keys if known.rpartition(".")[2] == name]
+        meant = elsewhere or (get_close_matches(name, beside, 1) if beside else get_close_matches(key, self.keys, 1))
+        if meant:
+            return f"Did you mean {quoted(meant[0])}?"
+        return f"Known settings: {', '.join(beside or self.sections or self.keys)}."
+
+    def _with_preset(self, config: C, name: str, source: str) -> C:
+        try:
+            check_choice("--preset", name, tuple(self.presets))
+        except ConfigError as problem:
+            raise ConfigError(_located(str(problem), source)) from None
+        return replace(config, **{field: getattr(self.presets[name], field) for field in self.preset_fields})
+
+    def _merge(self, start: C, layers: Sequence[Layer]) -> C:
+        values = self.values(start)
+        for layer in layers:
+            values |= {key: value for key, value in layer.items() if key != PRESET}
+        parts = nested(values)
+        for section, record in self.sections.items():
+            parts[section] = record(**parts[section])
+        return self.record(**parts)
+
+    def _problem(self, start: C, layers: Sequence[Layer]) -> str | None:
+        try:
+            self._merge(start, layers)
+        except ConfigError as problem:
+            return str(problem)
+        return None
 
 
-def config_of(values: Mapping[str, Any]) -> InferConfig:
-    """The configuration with these values, one for every key."""
-    parts = nested(values)
-    for section, record in SECTIONS.items():
-        parts[section] = record(**parts[section])
-    return InferConfig(**parts)
+def heading(command: str) -> str:
+    """The first line of a file with the settings of a command, which is named without `phloem`."""
+    return f"# All settings of `phloem {command}`; what is not set has no line.\n"
+
+
+def command_of(text: str) -> str | None:
+    """The command, without `phloem`, whose settings the text's heading announces; None for other texts."""
+    found = _HEADING.match(text)
+    return found[1] if found else None
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,26 +227,6 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     return parts
 
 
-def flatten(settings: Mapping[str, Any], source: str = "") -> dict[str, Any]:
-    """Settings in nested dicts or by dotted keys → those that are not None by dotted key, each known and of its type.
-
-    `source`: what a message begins with, such as a file's name. `preset` may be among them.
-    """
-    found = {}
-    where = f"{source}: " if source else ""
-    for key, value in _entries(settings, where):
-        if key != PRESET and key not in KINDS:
-            raise ConfigError(f"{where}unknown setting {quoted(key)}. {_advice(key)}")
-        if value is None:
-            continue
-        kind = str if key == PRESET else KINDS[key]
-        try:
-            found[key] = _convert(value, kind)
-        except (TypeError, OverflowError):
-            raise ConfigError(f"{where}{key} is {_describe(value)}: give {_expected(kind)}.") from None
-    return found
-
-
 def members(kind: Any) -> tuple[Any, ...]:
     """The types that a setting may have, None left out."""
     if get_origin(kind) in (Union, UnionType):
@@ -90,29 +234,17 @@ def members(kind: Any) -> tuple[Any, ...]:
     return (kind,)
 
 
-def _entries(settings: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
-    for name, value in settings.items():
-        if name not in SECTIONS:
-            yield name, value
-        elif isinstance(value, Mapping):
-            yield from ((f"{name}.{inner}", entry) for inner, entry in value.items())
-        elif value is not None:
-            raise ConfigError(f"{where}{name} is {_describe(value)}: it is a table, [{name}], of settings.")
-
-
-def _advice(key: str) -> str:
-    """The setting that was meant, or all that could be."""
-    section, _, name = key.rpartition(".")
-    beside = [known.removeprefix(f"{section}.") for known in KINDS if known.rpartition(".")[0] == section]
-    if not section:
-        beside = [PRESET, *beside, *SECTIONS]
-    elsewhere = [known for known in KINDS if known.endswith(f".{name}")]
-    meant = elsewhere or (get_close_matches(name, beside, 1) if beside else get_close_matches(key, KINDS, 1))
-    return f"Did you mean {quoted(meant[0])}?" if meant else f"Known are {', '.join(beside or SECTIONS)}."
+def parse_value(text: str) -> Any:
+    """A TOML value, or a bare word as a text."""
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text.strip()
+    return parsed["value"] if len(parsed) == 1 else text
 
 
 def _convert(value: Any, kind: Any) -> Any:
-    """The value as the records want it: whole numbers where any number does become floats, and lists tuples."""
+    """The value as the records want it: an int becomes a float where any number will do, and a list a tuple."""
     for member in members(kind):
         if member is float and type(value) in (int, float):
             return float(value)
@@ -141,147 +273,7 @@ def _describe(value: Any) -> str:
         return f"the text {quoted(value)}"
     if isinstance(value, bool):
         return str(value).lower()
-    return "a table" if isinstance(value, Mapping) else quoted(str(value)).strip("'\"")
-
-
-class FileSettings(dict[str, Any]):
-    """Settings in nested dicts, and the name of the file that they are from."""
-
-    def __init__(self, settings: Mapping[str, Any], source: str) -> None:
-        super().__init__(settings)
-        self.source = source
-
-
-def heading(command: str) -> str:
-    """The first line of the settings of a command, which is named without `phloem`."""
-    return f"# All settings of `phloem {command}`; what is not set has no line.\n"
-
-
-HEADING: Final = heading("infer")
-
-
-def command_of(text: str) -> str | None:
-    """The command whose settings a text's first line speaks of, without `phloem`; None for other texts."""
-    found = _HEADING.match(text)
-    return found[1] if found else None
-
-
-def to_toml(config: InferConfig) -> str:
-    """Every setting that is not None."""
-    given = {key: value for key, value in values_of(config).items() if value is not None}
-    # One line for an array; texts are never broken, so that no other bracket is at the end of a line.
-    return HEADING + _ARRAY.sub(lambda found: f"[{' '.join(found[1].split())}]", tomli_w.dumps(nested(given)))
-
-
-def from_toml(text: str, source: str) -> FileSettings:
-    """The settings in a TOML text, each known and of its type; `preset` may be among them.
-
-    `source`: the file's name, for messages.
-    """
-    try:
-        settings = tomllib.loads(text)
-    except ValueError as problem:
-        raise ConfigError(_syntax_problem(str(problem), text, source)) from None
-    except RecursionError:
-        raise ConfigError(f"{source}: brackets are nested too deep.") from None
-    return FileSettings(nested(flatten(settings, source)), source)
-
-
-def read_toml(path: Path) -> FileSettings:
-    """The settings in a TOML file."""
-    try:
-        content = path.read_bytes()
-    except (OSError, ValueError) as problem:
-        reason = getattr(problem, "strerror", None) or problem
-        raise FileProblem(f"{path}: cannot be read ({reason}). Name a TOML file with settings.") from None
-    try:
-        return from_toml(content.decode("utf-8-sig"), str(path))
-    except UnicodeDecodeError as problem:
-        line = content.count(b"\n", 0, problem.start) + 1
-        raise FileProblem(f"{path}, line {line}: is not UTF-8 text. Save it as UTF-8.") from None
-
-
-def parse_value(text: str) -> Any:
-    """A TOML value, or a bare word as a text."""
-    try:
-        parsed = tomllib.loads(f"value = {text}")
-    except (ValueError, RecursionError):
-        return text.strip()
-    return parsed["value"] if len(parsed) == 1 else text
-
-
-def _syntax_problem(message: str, text: str, source: str) -> str:
-    """`file, line, column: what is wrong.` from the parser's words."""
-    found = _PLACE.search(message)
-    if found is None:
-        return f"{source}: is not TOML ({message})."
-    what = message[: found.start()]
-    if found[1] is None:
-        return f"{source}, line {text.rstrip().count(chr(10)) + 1}: {what}, at the end of the file."
-    return f"{source}, line {found[1]}, column {found[2]}: {what}."
-
-
-def resolve(
-    *, base: InferConfig | None = None, preset: str | None = None, settings: Sequence[Layer] = ()
-) -> InferConfig:
-    """The defaults or `base`, with what a preset is about taken from it, then with the settings, layer upon layer.
-
-    settings: nested dicts or dotted keys; None stands for what is not given. A layer may name a preset itself: the
-    last one that does counts, and `preset` over all of them. A message about what a file has set begins with its name.
-    """
-    sources = [getattr(layer, "source", "") for layer in settings]
-    layers = [flatten(layer, source) for layer, source in zip(settings, sources, strict=True)]
-    start = base or InferConfig()
-    for layer, source in reversed([*zip(layers, sources, strict=True), ({PRESET: preset}, "")]):
-        if layer.get(PRESET) is not None:
-            start = _with_preset(start, layer[PRESET], source)
-            break
-    problems = [_problem(start, layers[:count]) for count in range(len(layers) + 1)]
-    if problems[-1] is not None:
-        # The first layer with which it is there has caused it. What a file lacks, flags may still have given.
-        raise ConfigError(_located(problems[-1], sources[problems.index(problems[-1]) - 1]))
-    return _build(start, layers)
-
-
-def read_config(text: str, source: str) -> InferConfig:
-    """The configuration in a TOML text, such as `to_toml` writes. `source`: the file's name, for messages."""
-    return resolve(settings=[from_toml(text, source)])
-
-
-def differences(one: InferConfig, two: InferConfig) -> list[str]:
-    """A line for every setting that is not the same, such as `training.steps is 8000, not 9000`."""
-    others = values_of(two)
-    return [
-        f"{key} is {_shown(value)}, not {_shown(others[key])}"
-        for key, value in values_of(one).items()
-        if value != others[key]
-    ]
-
-
-def _build(start: InferConfig, layers: Sequence[Layer]) -> InferConfig:
-    values = values_of(start)
-    for layer in layers:
-        values |= {key: value for key, value in layer.items() if key != PRESET}
-    return config_of(values)
-
-
-def _problem(start: InferConfig, layers: Sequence[Layer]) -> str | None:
-    try:
-        _build(start, layers)
-    except ConfigError as problem:
-        return str(problem)
-    return None
-
-
-def _with_preset(config: InferConfig, name: str, source: str) -> InferConfig:
-    try:
-        return with_preset(config, name)
-    except ConfigError as problem:
-        raise ConfigError(_located(str(problem), source)) from None
-
-
-def _located(problem: str, source: str) -> str:
-    return f"{source}: {problem}" if source else problem
+    return "a section" if isinstance(value, Mapping) else quoted(str(value)).strip("'\"")
 
 
 def _shown(value: object) -> str:
@@ -292,18 +284,56 @@ def _shown(value: object) -> str:
     return f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
 
 
-class Schema:  # stopgap
-    def __init__(self, command, resolve, to_toml, read, differences):
-        self.command, self.resolve, self.to_toml, self.read, self.differences = (
-            command,
-            resolve,
-            to_toml,
-            read,
-            differences,
-        )
-
-    def __class_getitem__(cls, item):
-        return cls
+def _located(problem: str, source: str) -> str:
+    return f"{source}: {problem}" if source else problem
 
 
-INFER = Schema("infer", resolve, to_toml, read_config, differences)
+def _syntax_problem(message: str, text: str, source: str) -> str:
+    """`file, line, column: what is wrong.` from the parser's message."""
+    found = _PLACE.search(message)
+    if found is None:
+        return f"{source}: is not TOML ({message})."
+    what = message[: found.start()]
+    if found[1] is None:
+        return f"{source}, line {text.rstrip().count(chr(10)) + 1}: {what}, at the end of the file."
+    return f"{source}, line {found[1]}, column {found[2]}: {what}."
+
+
+# Checks that the records share. Each names a setting as users know it: by its flag where it has one.
+
+
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """One of a few words."""
+    if value not in choices:
+        raise ConfigError(f"{name} {quoted(str(value))}: choose one of {', '.join(choices)}.")
+
+
+def check_count(name: str, value: int, least: int = 1, most: int = MOST) -> None:
+    """A whole number within its limits."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or not least <= value <= most:
+        shown = quoted(str(value), 30).strip("'")
+        raise ConfigError(f"{name} {shown}: give a whole number from {least} to {most:,}.")
+
+
+def check_seed(name: str, value: int) -> None:
+    """What a random stream takes."""
+    check_count(name, value, least=0, most=2**63 - 1)
+
+
+def check_positive(name: str, value: float) -> None:
+    """A finite number above 0."""
+    if not 0 < value < math.inf:
+        raise ConfigError(f"{name} {value:g}: give a number above 0.")
+
+
+def check_share(name: str, value: float) -> None:
+    """A number from 0 to 1."""
+    if not 0 <= value <= 1:
+        raise ConfigError(f"{name} {value:g}: give a number from 0 to 1.")
+
+
+def check_clipping(name: str, value: float) -> None:
+    """A number above 0, or infinity."""
+    if not value > 0:
+        raise ConfigError(f"{name} {value:g}: give a number above 0, or inf for no clipping.")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from phloem.arrays import AnyArray
 from phloem.config.settings import Schema
@@ -25,13 +25,16 @@ from phloem.storage.arrays import (
 )
 from phloem.storage.files import cannot_read, cannot_write
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 KEPT = 2  # the newest and the one before it
 FILE_NAME = re.compile(r"step-\d+\.safetensors")
 RETRY_SECONDS = 10.0
 PATIENCE_SECONDS = 600.0  # at the end of training, when there is nothing else left to do
 UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
-Config = TypeVar("Config")
+Config = TypeVar("Config", bound="DataclassInstance")
 Inputs = TypeVar("Inputs")
 
 

@@ -287,7 +287,7 @@ class SavedRuns(Generic[Config, Inputs]):
         """Raise unless every checkpoint has these settings. of_each_run: those of the several runs, or of the one."""
         if self.first is None:
             return
-        saved = [checkpoint and checkpoint.config for checkpoint in self.checkpoints]
+        saved = [None if checkpoint is None else checkpoint.config for checkpoint in self.checkpoints]
         pairs = [(self.config, config), *zip(saved, of_each_run, strict=False)]
         schema = self.directory.kind.schema
         different = [line for one, two in pairs if one is not None for line in schema.differences(one, two)]

@@ -11,7 +11,7 @@ import numpy as np
 
 from phloem import plot
 from phloem.arrays import AnyArray
-from phloem.config.checks import check_choice
+from phloem.config.settings import check_choice
 from phloem.errors import BadArgument, quoted
 from phloem.report.html import render_report
 from phloem.storage.files import cannot_write, check_can_write, write_text

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phloem import plot
-from phloem.config.checks import check_choice
-from phloem.config.density import density_preset, read_density_config
+from phloem.config.density import DENSITY, PAPER_CONCENTRATION, PAPER_TAXA, VARIANTS
+from phloem.config.settings import check_choice
 from phloem.display.bar import Show
 from phloem.display.events import Event, News, Notice
 from phloem.energy.density import enumerate_density
@@ -36,8 +36,6 @@ from phloem.trees.topology import TopologyIndex
 from phloem.trees.writing import format_newick
 
 TARGET = "target.tsv"
-VARIANTS = ("mlp", "gcn", "gin", "sage", "ggnn", "edge")
-PAPER_TAXA, PAPER_CONCENTRATION = 8, 0.008
 MOST_CONCENTRATION = 1_000_000  # where all topologies are alike
 DRAW = ("taxa", "concentration", "seed")  # what a target is drawn by
 
@@ -119,10 +117,10 @@ def _check(request: ExperimentRequest, fits: Sequence[_Fit]) -> dict[str, Any]:
         check_choice("--convolutions", name, VARIANTS)
     if len(set(request.convolutions)) < max(1, len(request.convolutions)):
         raise BadArgument("--convolutions: give each once, and at least one.")
-    density_preset("paper", steps=request.steps)
+    DENSITY.resolve(preset="paper", settings=[{"steps": request.steps}])
     for path in (request.directory / fit.name / CONFIG for fit in fits):
         if request.steps is not None and path.is_file():
-            steps = read_density_config(read_bytes(path).decode(errors="replace"), str(path)).steps
+            steps = DENSITY.read(read_bytes(path).decode(errors="replace"), str(path)).steps
             if steps != request.steps:
                 raise FileProblem(
                     f"{path.parent}: is a fit of {steps:,} steps, not of {request.steps:,}. Leave --steps out to go on "
@@ -198,7 +196,7 @@ def collect(request: ExperimentRequest, target: TreeSample) -> DensityExperiment
         taxa=len(target.taxa),
         target=probabilities,
         best_loss=best_loss(probabilities, np.full(len(topologies), 1 / len(topologies))),
-        planned_steps=density_preset("paper").steps if request.steps is None else request.steps,
+        planned_steps=DENSITY.presets["paper"].steps if request.steps is None else request.steps,
         repeats=tuple(sorted(repeats, key=lambda one: (VARIANTS.index(one.convolution), one.seed))),
     )
 
