@@ -143,3 +143,11 @@ def test_the_mean_rate_over_all_sites_is_one():
 def test_parameters_outside_their_range_are_refused(build, what):
     with pytest.raises(BadArgument, match=what):
         build()
+
+
+def test_second_derivatives_are_refused_instead_of_being_wrong():
+    time, shape = scalar(0.3).requires_grad_(), scalar(0.5).requires_grad_()
+    with pytest.raises(BadArgument, match="second derivatives"):
+        torch.autograd.grad(MODELS["GTR"].transition_matrices(time).square().sum(), time, create_graph=True)
+    with pytest.raises(BadArgument, match="second derivatives"):
+        torch.autograd.grad(SiteRates(shape).rates().square().sum(), shape, create_graph=True)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from phloem.arrays import FloatArray
+from phloem.autograd import refuse_second_derivatives
 from phloem.data.patterns import SitePatterns, merge_relabelled
 from phloem.errors import BadArgument
 from phloem.kernels.likelihood import jukes_cantor, pruning
@@ -158,6 +159,7 @@ class _JukesCantor(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
+        refuse_second_derivatives()
         return gradient[:, None] * ctx.gradients, None, None, None
 
 
@@ -203,6 +205,7 @@ class _Pruning(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivatives()
         matrices, frequencies, weights, invariant = ctx.derivatives
         summed = [gradient @ derivative for derivative in (frequencies, weights, invariant)]
         return gradient[:, None, None, None, None] * matrices, *summed, None, None, None, None

@@ -10,6 +10,7 @@ from scipy import special
 from torch import Tensor
 
 from phloem.arrays import FloatArray
+from phloem.autograd import refuse_second_derivatives
 from phloem.config import EMPIRICAL, ModelConfig
 from phloem.data.patterns import SitePatterns
 from phloem.errors import BadArgument
@@ -47,6 +48,7 @@ class TransitionMatrices(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, None, Tensor]:
+        refuse_second_derivatives()
         rate_matrix, values, right, left, times, matrices = ctx.saved_tensors
         time_gradient = (gradient * (rate_matrix @ matrices)).sum((-2, -1))
         if not ctx.needs_input_grad[0]:
@@ -97,6 +99,7 @@ class _DiscreteGamma(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        refuse_second_derivatives()
         return (gradient * torch.as_tensor(ctx.slope, dtype=gradient.dtype)).sum(), None, None
 
 
