@@ -10,7 +10,7 @@ from scipy.linalg import expm
 from scipy.optimize import minimize_scalar
 
 from phloem.kernels.jit import at, kernel
-from phloem.kernels.likelihood.jukes_cantor import BLOCK
+from phloem.kernels.likelihood.blocks import BLOCK
 from phloem.kernels.search.partials import (
     LOG_FACTOR,
     LONGEST,

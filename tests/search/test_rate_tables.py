@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from phloem.kernels.likelihood.jukes_cantor import BLOCK
+from phloem.kernels.likelihood.blocks import BLOCK
 from phloem.search.surface import pattern_tables, rate_tables, search_patterns, tip_rows
 from support.search_cases import MODELS, random_patterns
 

@@ -23,6 +23,13 @@ Numbers = Sequence[float] | Tensor
 Number = float | Tensor
 
 
+def symmetrize(rate_matrix: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
+    """√π Q / √π, which has the eigenvalues of Q and is symmetric for a reversible model, and √π."""
+    root = frequencies.sqrt()
+    symmetric = root[:, None] * rate_matrix / root
+    return (symmetric + symmetric.T) / 2, root
+
+
 class TransitionMatrices(torch.autograd.Function):
     """P(t) for many times t, (…, 4, 4), through the eigenvalues of the symmetrised rate matrix.
 
@@ -36,9 +43,8 @@ class TransitionMatrices(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rate_matrix: Tensor, frequencies: Tensor, times: Tensor) -> Tensor:
-        root = frequencies.sqrt()
-        symmetric = root[:, None] * rate_matrix / root
-        values, vectors = torch.linalg.eigh((symmetric + symmetric.T) / 2)
+        symmetric, root = symmetrize(rate_matrix, frequencies)
+        values, vectors = torch.linalg.eigh(symmetric)
         values[-1] = 0.0  # the largest one is zero but for rounding
         right, left = vectors / root[:, None], vectors.T * root
         growth = torch.expm1(values * times[..., None])  # (…, 4)
