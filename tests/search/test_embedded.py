@@ -1,27 +1,37 @@
-"""The whole search: the best of all trees on few taxa, the same for the same seed, odd data, and stopping."""
+"""The whole search: the best of all trees on few taxa, odd data, interruptions, and real data beside IQ-TREE."""
 
+import re
+import subprocess
+import threading
 import time
+from dataclasses import replace
 from threading import Event, Thread
 
 import numpy as np
 import pytest
 import torch
 
+import phloem
 from phloem.config.search import SearchConfig
 from phloem.data.alignment import Alignment
 from phloem.data.patterns import compress
-from phloem.data.reading import read_alignment
-from phloem.errors import AlignmentError
+from phloem.data.reading import find_alignment, read_alignment
+from phloem.errors import AlignmentError, ConfigError
 from phloem.search.embedded import search_trees
 from phloem.search.jobs import Stopped
 from phloem.target.estimation import optimize_branch_lengths
 from phloem.target.likelihood import TreeLikelihood
 from phloem.trees.generation import all_topologies
-from phloem.trees.splits import nontrivial_splits
+from phloem.trees.reading import read_trees
+from phloem.trees.sample import TreeSample, pool
+from phloem.trees.splits import nontrivial_splits, split_frequencies
 from phloem.trees.topology import TopologyBatch
+from phloem.variational.support import collect_support
 from support.search_cases import MODELS, evolved, names
 
 SMALL = SearchConfig(count=50, threads=1)
+# The best tree of DS1 under Jukes–Cantor by IQ-TREE 2.0.7, `iqtree2 -s DS1.fasta -m JC -seed 1`: -6884.6006.
+DS1_LOG_LIKELIHOOD = -6884.601
 
 
 def search(alignment, **settings):
@@ -242,3 +252,144 @@ def test_a_search_told_to_stop_on_its_way_does_so_soon(threads):
     assert not thread.is_alive()
     assert ended
     assert ended[0] - told < 5
+
+
+@pytest.fixture(scope="module")
+def small() -> Alignment:
+    primates = phloem.read_alignment("primates")
+    return Alignment(primates.taxa[:8], primates.states[:8, :300])
+
+
+@pytest.fixture(scope="module")
+def found(small) -> phloem.SearchResult:
+    return phloem.maximum_likelihood_tree(small, count=200, keep=4, within=100.0, seed=3)
+
+
+def test_supports_are_shares_of_the_bootstrap_trees(found, small):
+    tree = found.tree
+    assert tree.taxa == small.taxa
+    np.testing.assert_array_equal(tree.tree.parent, found.topology.parent[0])
+    np.testing.assert_array_equal(tree.length[:-1], found.branch_lengths)
+    assert (tree.support[:8] == 1).all()
+    assert np.isnan(tree.support[-1])
+    trees = [{row.tobytes() for row in splits} for splits in nontrivial_splits(found.bootstrap.topologies)]
+    for row, support in zip(nontrivial_splits(found.topology)[0], tree.support[8:-1], strict=True):
+        assert support == pytest.approx(np.mean([row.tobytes() in splits for splits in trees]))
+    assert 0 < tree.support[8:-1].min() < 1
+
+
+def test_a_branch_that_no_bootstrap_tree_has_gets_support_0(found):
+    others = phloem.random_topologies(8, 1, stream=phloem.RandomStream(1, "far"))
+    tree = replace(found, topology=others, bootstrap=found.bootstrap[:1]).tree
+    have = {row.tobytes() for row in nontrivial_splits(found.bootstrap.topologies[:1])[0]}
+    expected = [float(row.tobytes() in have) for row in nontrivial_splits(others)[0]]
+    assert tree.support[8:-1].tolist() == expected
+    assert 0 in expected
+
+
+def test_the_value_is_that_of_the_tree_with_its_lengths_under_the_model(found, small):
+    likelihood = phloem.TreeLikelihood(phloem.compress(small), found.model)
+    [value] = likelihood(found.topology, torch.from_numpy(found.branch_lengths[None]))
+    assert float(value) == pytest.approx(found.log_likelihood, abs=1e-6)
+    assert (len(found.bootstrap), len(found.best)) == (200, 4)
+    np.testing.assert_array_equal(found.best.topologies.parent[0], found.topology.parent[0])
+
+
+def test_the_result_depends_on_the_seed_and_not_on_threads(found, small):
+    again = phloem.maximum_likelihood_tree(small, count=200, seed=3, threads=1)
+    np.testing.assert_array_equal(again.bootstrap.topologies.parent, found.bootstrap.topologies.parent)
+    np.testing.assert_array_equal(again.branch_lengths, found.branch_lengths)
+    other = phloem.maximum_likelihood_tree(small, count=200, seed=4)
+    assert not np.array_equal(other.bootstrap.topologies.parent, found.bootstrap.topologies.parent)
+    assert other.log_likelihood == pytest.approx(found.log_likelihood, abs=1e-3)
+
+
+def test_an_example_by_name_under_a_model_with_parameters(small):
+    told = []
+    found = phloem.maximum_likelihood_tree(
+        "primates", count=10, model="HKY", progress=lambda n: told.append((n, here()))
+    )
+    assert found.model.name == "HKY85"
+    assert found.log_likelihood == pytest.approx(-5984.54, abs=0.05)  # IQ-TREE's
+    assert {thread for _, thread in told} == {here()}
+    assert all(0 < news.fraction < 1 for news, _ in told)
+    assert told[-1][0].log_likelihood == pytest.approx(found.log_likelihood, abs=5)
+
+
+def here() -> threading.Thread:
+    return threading.current_thread()
+
+
+def test_an_interruption_leaves_no_busy_thread(small):
+    def interrupt(_news):
+        raise KeyboardInterrupt
+
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        phloem.maximum_likelihood_tree(small, count=1000, threads=1, progress=interrupt)
+    assert threading.active_count() == before
+
+
+def test_what_is_wrong_is_told_at_once():
+    with pytest.raises(AlignmentError, match=r"3 taxa. A search needs at least 4"):
+        phloem.maximum_likelihood_tree(Alignment.from_sequences("ABC", ["AC", "AG", "AT"]))
+    with pytest.raises(ConfigError, match="--model 'MFP': give"):
+        phloem.maximum_likelihood_tree("primates", model="MFP")
+    with pytest.raises(ConfigError, match="--within -1"):
+        phloem.maximum_likelihood_tree("primates", within=-1.0)
+
+
+def iqtree_best(iqtree: str, folder, words: str) -> float:
+    """The log-likelihood of the best tree of the primates that IQ-TREE finds."""
+    command = [iqtree, "-s", str(find_alignment("primates")), "-m", words, "-pre", "out", "-nt", "1", "-seed", "1"]
+    subprocess.run([*command, "-quiet", "-keep-ident"], cwd=folder, check=True, capture_output=True)
+    found = re.search(r"Log-likelihood of the tree: (\S+)", (folder / "out.iqtree").read_text())
+    assert found is not None
+    return float(found.group(1))
+
+
+@pytest.mark.parametrize("words", ["JC", "HKY", "GTR+G4"])
+def test_the_best_tree_of_the_primates_is_as_good_as_iqtrees(iqtree, tmp_path, words):
+    # With +F frequencies are counted, as ours are.
+    theirs = iqtree_best(
+        iqtree, tmp_path, words if words == "JC" else words.replace("GTR", "GTR+F").replace("Y", "Y+F")
+    )
+    ours = search_trees(read_alignment("primates"), SearchConfig(count=100, model=words, threads=1))
+    assert ours.log_likelihood >= theirs - 0.05
+
+
+def test_the_best_tree_of_ds1_is_as_good_as_iqtrees(real_data):
+    alignment = read_alignment(real_data / "alignments" / "DS1.fasta")
+    found = search_trees(alignment, SearchConfig(count=100, threads=1))
+    assert found.log_likelihood >= DS1_LOG_LIKELIHOOD - 0.05
+
+
+def supports_of(sample: TreeSample) -> dict[bytes, float]:
+    frequencies = split_frequencies(sample)
+    return {row.tobytes(): share for row, share in zip(frequencies.members, frequencies.frequencies, strict=True)}
+
+
+@pytest.fixture(scope="module")
+def ds1_replicates(real_data) -> list[TreeSample]:
+    """Three searches of DS1 with a thousand bootstrap trees each."""
+    alignment = read_alignment(real_data / "alignments" / "DS1.fasta")
+    return [search_trees(alignment, SearchConfig(seed=seed)).bootstrap for seed in (1, 2, 3)]
+
+
+@pytest.mark.slow
+def test_split_supports_of_ds1_are_those_of_the_ultrafast_bootstrap(real_data, ds1_replicates):
+    theirs = read_trees(real_data / "ufboot" / "DS1" / "rep_1.ufboot.gz", taxa=ds1_replicates[0].taxa)
+    for sample in ds1_replicates:
+        tables = supports_of(sample), supports_of(theirs)
+        splits = sorted(tables[0].keys() | tables[1].keys())
+        values = [[table.get(split, 0.0) for split in splits] for table in tables]
+        assert np.corrcoef(values)[0, 1] >= 0.97
+
+
+@pytest.mark.slow
+def test_the_support_of_three_replicates_covers_the_posterior_of_ds1(real_data, ds1_replicates):
+    support = collect_support(ds1_replicates, credible=1.0)
+    files = sorted((real_data / "mrbayes" / "DS1").glob("*.trprobs.gz"))
+    reference = pool([read_trees(path, taxa=support.taxa) for path in files]).distinct()
+    covered = reference.weights[support.generates(reference.topologies)].sum()
+    assert covered >= 0.99

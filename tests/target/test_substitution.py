@@ -1,4 +1,4 @@
-"""Substitution models and site rates."""
+"""Substitution models, their transition matrices and site rates; models from settings."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,24 @@ import torch
 from scipy import integrate, special, stats
 from scipy.linalg import expm
 
+from phloem.config import ModelConfig
+from phloem.data.alignment import Alignment
+from phloem.data.patterns import compress
 from phloem.errors import BadArgument
-from phloem.target.substitution import SiteRates, discrete_gamma, f81, gtr, hky85, jc69, k80, sym, tn93
+from phloem.target.substitution import (
+    SiteRates,
+    build_model,
+    count_states,
+    discrete_gamma,
+    empirical_frequencies,
+    f81,
+    gtr,
+    hky85,
+    jc69,
+    k80,
+    sym,
+    tn93,
+)
 from reference.brute_force import rate_matrix
 
 FREQUENCIES = [0.4, 0.1, 0.2, 0.3]
@@ -21,6 +37,7 @@ MODELS = {
     "SYM": sym(RATES),
     "GTR": gtr(RATES, FREQUENCIES),
 }
+PATTERNS = compress(Alignment.from_sequences("abc", ["AACCG", "AACRN", "A-GTT"]))
 
 
 def scalar(value: float) -> torch.Tensor:
@@ -143,3 +160,24 @@ def test_the_mean_rate_over_all_sites_is_one():
 def test_parameters_outside_their_range_are_refused(build, what):
     with pytest.raises(BadArgument, match=what):
         build()
+
+
+def test_second_derivatives_are_refused_instead_of_being_wrong():
+    time, shape = scalar(0.3).requires_grad_(), scalar(0.5).requires_grad_()
+    with pytest.raises(BadArgument, match="second derivatives"):
+        torch.autograd.grad(MODELS["GTR"].transition_matrices(time).square().sum(), time, create_graph=True)
+    with pytest.raises(BadArgument, match="second derivatives"):
+        torch.autograd.grad(SiteRates(shape).rates().square().sum(), shape, create_graph=True)
+
+
+def test_states_are_counted_where_they_are_known():
+    assert count_states(PATTERNS).tolist() == [5, 3, 2, 2]
+    assert empirical_frequencies(PATTERNS) == pytest.approx([5 / 12, 3 / 12, 2 / 12, 2 / 12])
+
+
+def test_a_model_has_the_frequencies_that_are_given_or_else_those_that_are_counted():
+    counted = build_model(ModelConfig("HKY", kappa=(3.0,)), PATTERNS)
+    assert counted.frequencies.tolist() == pytest.approx([5 / 12, 3 / 12, 2 / 12, 2 / 12])
+    assert counted.exchangeabilities.tolist() == [1, 3, 1, 1, 3, 1]
+    given = build_model(ModelConfig("F81", frequencies=(0.4, 0.3, 0.2, 0.1)), PATTERNS)
+    assert given.frequencies.tolist() == [0.4, 0.3, 0.2, 0.1]

@@ -6,11 +6,12 @@ import numpy as np
 
 from phloem.arrays import FloatArray, IntArray, RealArray, WordArray
 from phloem.data.patterns import SitePatterns, merge_relabelled
-from phloem.kernels.likelihood.jukes_cantor import BLOCK
-from phloem.kernels.search.moves import cut, graft, score_interchanges, score_regrafts
+from phloem.kernels.likelihood.blocks import BLOCK, MATRIX
+from phloem.kernels.search.moves import cut_off, graft_into, score_interchanges, score_regrafts
 from phloem.kernels.search.partials import PatternTables, RateTables, TreeTables, smooth
 from phloem.kernels.trees.clades import topology_keys
-from phloem.target.substitution import SubstitutionModel
+from phloem.target.likelihood import in_blocks, tips_in_blocks
+from phloem.target.substitution import SubstitutionModel, symmetrize
 from phloem.trees.topology import TopologyBatch, taxon_keys
 
 NO_MOVES: IntArray = np.empty(0, np.int32)
@@ -23,16 +24,15 @@ def search_patterns(patterns: SitePatterns, model: SubstitutionModel) -> SitePat
 
 def rate_tables(model: SubstitutionModel) -> RateTables:
     """Eigenvalues and vectors of the symmetrised rate matrix, for every rate category."""
-    frequencies = model.frequencies.detach().numpy()
-    root = np.sqrt(frequencies)
-    symmetric = root[:, None] * model.rate_matrix().detach().numpy() / root
-    values, vectors = np.linalg.eigh((symmetric + symmetric.T) / 2)
+    symmetric, root = (part.detach().numpy() for part in symmetrize(model.rate_matrix(), model.frequencies))
+    # Not torch's solver: its last digits differ, and what a seeded search finds depends on them.
+    values, vectors = np.linalg.eigh(symmetric)
     values, vectors = values[::-1].copy(), vectors[:, ::-1]  # that of zero is the largest
     values[0] = 0.0
     exponents = model.site_rates.rates().detach().numpy()[:, None] * values
     return RateTables(
         equal=int(model.is_jukes_cantor),
-        frequencies=np.ascontiguousarray(frequencies),
+        frequencies=np.ascontiguousarray(model.frequencies.detach().numpy()),
         spectral=np.ascontiguousarray((vectors * root[:, None]).T),
         exponents=exponents,
         category_weights=model.site_rates.weights().detach().numpy(),
@@ -46,23 +46,13 @@ def pattern_tables(patterns: SitePatterns, model: SubstitutionModel) -> PatternT
     if model.site_rates.invariant is not None:
         common = np.bitwise_and.reduce(patterns.states, axis=0)[:, None] >> np.arange(4) & 1  # (patterns, 4)
         constant = model.site_rates.invariant.item() * (common @ model.frequencies.detach().numpy())
-    return PatternTables(_blocks(patterns.counts), _blocks(constant))
+    return PatternTables(in_blocks(patterns.counts), in_blocks(constant))
 
 
 def tip_rows(patterns: SitePatterns, categories: int) -> FloatArray:
     """Partials of the tips, the same in every category, (taxa, blocks, categories, 4, BLOCK)."""
-    taxa, count = patterns.states.shape
-    filled = np.ones((taxa, -(-count // BLOCK) * BLOCK, 4))
-    filled[:, :count] = patterns.tip_partials
-    rows = filled.reshape(taxa, -1, 1, BLOCK, 4).swapaxes(3, 4)
-    return np.ascontiguousarray(np.broadcast_to(rows, (taxa, rows.shape[1], categories, 4, BLOCK)))
-
-
-def _blocks(values: FloatArray) -> FloatArray:
-    """Numbers of patterns in blocks, the last one filled up with zeros."""
-    filled = np.zeros(-(-len(values) // BLOCK) * BLOCK)
-    filled[: len(values)] = values
-    return filled.reshape(-1, BLOCK)
+    rows = tips_in_blocks(patterns).swapaxes(2, 3)[:, :, None]
+    return np.ascontiguousarray(np.broadcast_to(rows, (*rows.shape[:2], categories, 4, BLOCK)))
 
 
 class Surface:
@@ -106,7 +96,7 @@ class SearchTree:
             parent=np.empty(nodes, np.int32),
             children=np.empty((nodes, 2), np.int32),
             lengths=np.zeros(nodes),
-            matrices=np.zeros((nodes, categories, 16)),
+            matrices=np.zeros((nodes, categories, MATRIX)),
             below=np.empty((nodes, blocks, categories, 4, BLOCK)),
             above=np.empty((nodes, blocks, categories, 4, BLOCK)),
             below_steps=np.zeros((nodes, blocks, BLOCK), np.int32),
@@ -159,7 +149,7 @@ class SearchTree:
 
     def keys(self, moves: IntArray) -> WordArray:
         """The topology's key, and those of the topologies that the moves lead to."""
-        return topology_keys(self._tables, self._surface.taxon_keys, moves)
+        return topology_keys(self._tables.parent, self._tables.children, self._surface.taxon_keys, moves)
 
     def around(self, move: int) -> tuple[int, int, int, int, int]:
         """Branch, sibling, kept and moved child, parent."""
@@ -193,8 +183,8 @@ class SearchTree:
 
     def regraft(self, node: int, place: int) -> None:
         """Hang the subtree below a node on the branch above another one."""
-        cut(self._tables, node)
-        graft(self._tables, node, place)
+        cut_off(self._tables, node)
+        graft_into(self._tables, node, place)
 
     def neighbors(self, node: int) -> list[int]:
         """The nodes at the other ends of a node's branches."""

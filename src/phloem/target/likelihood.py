@@ -8,16 +8,15 @@ import torch
 from torch import Tensor
 
 from phloem.arrays import FloatArray
+from phloem.autograd import refuse_second_derivatives
 from phloem.data.patterns import SitePatterns, merge_relabelled
 from phloem.errors import BadArgument
 from phloem.kernels.likelihood import jukes_cantor, pruning
-from phloem.kernels.likelihood.jukes_cantor import BLOCK
+from phloem.kernels.likelihood.blocks import BLOCK, RESCALING
 from phloem.target.substitution import SubstitutionModel, jc69
 from phloem.threads import available_threads, share_tasks
 from phloem.trees.topology import TopologyBatch
 
-# Sums of partials below the first number are multiplied by the second, a power of two, until they are above it.
-RESCALING = {np.float64: (2.0**-200, 2.0**200), np.float32: (2.0**-40, 2.0**40)}
 CACHE_LINE = 64  # bytes
 Precision = type[np.float64] | type[np.float32]
 # Blocks of patterns that share one sum of derivatives: fixed, so that results do not depend on the threads.
@@ -40,21 +39,30 @@ class TipTable:
 
 def build_table(patterns: SitePatterns, precision: Precision, *, with_sums: bool) -> TipTable:
     """The table of all patterns: 1 for each state that a tip may have and, `with_sums`, how many these are."""
-    taxa, count = patterns.states.shape
-    blocks = -(-count // BLOCK)
-    filled = np.ones((taxa, blocks * BLOCK, 4))
-    filled[:, :count] = patterns.tip_partials
+    tips = tips_in_blocks(patterns)
     if with_sums:
-        filled = np.concatenate([filled, filled.sum(axis=2, keepdims=True)], axis=2)
-    tips = filled.reshape(taxa, blocks, BLOCK, -1).transpose(1, 0, 3, 2)
-    weights = np.zeros(blocks * BLOCK)
-    weights[:count] = patterns.counts
+        tips = np.concatenate([tips, tips.sum(axis=3, keepdims=True)], axis=3)
     return TipTable(
-        _aligned(tips, precision),
-        weights.reshape(blocks, BLOCK),
-        count,
+        _aligned(tips.transpose(1, 0, 3, 2), precision),
+        in_blocks(patterns.counts),
+        len(patterns),
         np.array(RESCALING[precision], precision),
     )
+
+
+def in_blocks(values: FloatArray) -> FloatArray:
+    """One value a pattern, (blocks, BLOCK), the last block padded with zeros."""
+    padded = np.zeros(-(-len(values) // BLOCK) * BLOCK)
+    padded[: len(values)] = values
+    return padded.reshape(-1, BLOCK)
+
+
+def tips_in_blocks(patterns: SitePatterns) -> FloatArray:
+    """Tip partials, (taxa, blocks, BLOCK, 4), the last block padded with patterns of which nothing is known."""
+    taxa, count = patterns.states.shape
+    padded = np.ones((taxa, -(-count // BLOCK) * BLOCK, 4))
+    padded[:, :count] = patterns.tip_partials
+    return padded.reshape(taxa, -1, BLOCK, 4)
 
 
 def _aligned(values: FloatArray, precision: Precision) -> FloatArray:
@@ -158,6 +166,7 @@ class _JukesCantor(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
+        refuse_second_derivatives()
         return gradient[:, None] * ctx.gradients, None, None, None
 
 
@@ -203,6 +212,7 @@ class _Pruning(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivatives()
         matrices, frequencies, weights, invariant = ctx.derivatives
         summed = [gradient @ derivative for derivative in (frequencies, weights, invariant)]
         return gradient[:, None, None, None, None] * matrices, *summed, None, None, None, None

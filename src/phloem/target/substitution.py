@@ -10,6 +10,7 @@ from scipy import special
 from torch import Tensor
 
 from phloem.arrays import FloatArray
+from phloem.autograd import refuse_second_derivatives
 from phloem.config import EMPIRICAL, ModelConfig
 from phloem.data.patterns import SitePatterns
 from phloem.errors import BadArgument
@@ -20,6 +21,13 @@ LARGEST_CATEGORIES = 64
 PAIRS = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
 Numbers = Sequence[float] | Tensor
 Number = float | Tensor
+
+
+def symmetrize(rate_matrix: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
+    """√π Q / √π, which has the eigenvalues of Q and is symmetric for a reversible model, and √π."""
+    root = frequencies.sqrt()
+    symmetric = root[:, None] * rate_matrix / root
+    return (symmetric + symmetric.T) / 2, root
 
 
 class TransitionMatrices(torch.autograd.Function):
@@ -35,9 +43,8 @@ class TransitionMatrices(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rate_matrix: Tensor, frequencies: Tensor, times: Tensor) -> Tensor:
-        root = frequencies.sqrt()
-        symmetric = root[:, None] * rate_matrix / root
-        values, vectors = torch.linalg.eigh((symmetric + symmetric.T) / 2)
+        symmetric, root = symmetrize(rate_matrix, frequencies)
+        values, vectors = torch.linalg.eigh(symmetric)
         values[-1] = 0.0  # the largest one is zero but for rounding
         right, left = vectors / root[:, None], vectors.T * root
         growth = torch.expm1(values * times[..., None])  # (…, 4)
@@ -47,6 +54,7 @@ class TransitionMatrices(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, None, Tensor]:
+        refuse_second_derivatives()
         rate_matrix, values, right, left, times, matrices = ctx.saved_tensors
         time_gradient = (gradient * (rate_matrix @ matrices)).sum((-2, -1))
         if not ctx.needs_input_grad[0]:
@@ -97,6 +105,7 @@ class _DiscreteGamma(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        refuse_second_derivatives()
         return (gradient * torch.as_tensor(ctx.slope, dtype=gradient.dtype)).sum(), None, None
 
 

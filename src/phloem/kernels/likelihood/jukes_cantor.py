@@ -18,10 +18,8 @@ import numpy as np
 
 from phloem.arrays import FloatArray, IntArray
 from phloem.kernels.jit import at, shift, vector_kernel, wide_vectors
+from phloem.kernels.likelihood.blocks import BLOCK, FOURTH, SECOND, STATES, THIRD, clear, rescale, undo_scaling
 
-BLOCK = 32  # patterns
-SECOND, THIRD, FOURTH = BLOCK, 2 * BLOCK, 3 * BLOCK
-STATES = 4 * BLOCK
 # A row is p and then S: with both in one the compiler compares few addresses before it dares to run a loop as
 # vector code.
 LAST = 4 * BLOCK
@@ -49,17 +47,6 @@ def _join(row, left, left_change, left_stay, right, right_change, right_stay, sm
         row[LAST + i] = s
         tiny += s < small
     return tiny
-
-
-@vector_kernel
-def _rescale(row, steps, small, factor):
-    """Multiply each pattern whose sum is small, but not zero, until it is not; count the steps."""
-    for i in range(BLOCK):
-        steps[i] = 0
-        while row[LAST + i] > 0 and row[LAST + i] < small:
-            for part in range(5):
-                row[part * BLOCK + i] *= factor
-            steps[i] += 1
 
 
 @vector_kernel
@@ -144,15 +131,6 @@ def _tip_outside(products, row, down, sibling, change, stay):
 
 
 @vector_kernel
-def undo_scaling(outside, steps, factor):
-    """What was multiplied on the way up is multiplied on the way down."""
-    for i in range(BLOCK):
-        for _ in range(steps[i]):
-            for state in range(4):
-                outside[state * BLOCK + i] *= factor
-
-
-@vector_kernel
 def _sum_block(values):
     """The sum of a block's numbers in one fixed order, with four partial sums."""
     s0, s1, s2, s3 = values[0], values[1], values[2], values[3]
@@ -192,7 +170,9 @@ def _climb(neighbors, change, stay, tips, partials, steps, scaled, small, factor
             small,
         )
         if scaled[node]:
-            _rescale(row, at(steps, node * BLOCK), small, factor)
+            own_steps = at(steps, node * BLOCK)
+            clear(own_steps)
+            rescale(row, 4, shift(row, LAST), own_steps, small, factor)
             rescaled = True
     return rescaled
 

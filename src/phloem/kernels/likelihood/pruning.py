@@ -15,9 +15,7 @@ import numpy as np
 
 from phloem.arrays import FloatArray, IntArray
 from phloem.kernels.jit import at, vector_kernel
-from phloem.kernels.likelihood.jukes_cantor import BLOCK, FOURTH, SECOND, STATES, THIRD, undo_scaling
-
-MATRIX = 16  # entries of a transition matrix
+from phloem.kernels.likelihood.blocks import BLOCK, FOURTH, MATRIX, SECOND, STATES, THIRD, clear, rescale, undo_scaling
 
 
 @vector_kernel
@@ -41,25 +39,13 @@ def _product(result, left, right):
 
 
 @vector_kernel
-def _count_small(partial, small):
-    """How many patterns have partials that sum to less than `small`."""
+def _sum_states(sums, partial, small):
+    """The sum of each pattern's partials; returns how many are below `small`."""
     tiny = 0
     for i in range(BLOCK):
-        tiny += (partial[i] + partial[SECOND + i]) + (partial[THIRD + i] + partial[FOURTH + i]) < small
+        sums[i] = (partial[i] + partial[SECOND + i]) + (partial[THIRD + i] + partial[FOURTH + i])
+        tiny += sums[i] < small
     return tiny
-
-
-@vector_kernel
-def _rescale(partial, steps, small, factor):
-    """Multiply each pattern whose sum is small, but not zero, until it is not; count the steps."""
-    for i in range(BLOCK):
-        steps[i] = 0
-        total = (partial[i] + partial[SECOND + i]) + (partial[THIRD + i] + partial[FOURTH + i])
-        while total > 0 and total < small:
-            total *= factor
-            for state in range(4):
-                partial[state * BLOCK + i] *= factor
-            steps[i] += 1
 
 
 @vector_kernel
@@ -77,7 +63,7 @@ def _outer(derivative, outside, partial):
 
 
 @vector_kernel
-def _climb(neighbors, matrices, category, tips, partial, message, steps, scaled, small, factor):
+def _climb(neighbors, matrices, category, tips, partial, message, sums, steps, scaled, small, factor):
     """Partials and messages of all nodes below the root for one category of one block, children first."""
     nodes = len(neighbors)
     leaf_count = nodes // 2 + 1
@@ -88,9 +74,11 @@ def _climb(neighbors, matrices, category, tips, partial, message, steps, scaled,
     for node in range(leaf_count, nodes - 1):
         own = at(partial, node * STATES)
         _product(own, at(message, neighbors[node, 1] * STATES), at(message, neighbors[node, 2] * STATES))
-        scaled[node] = _count_small(own, small)
+        scaled[node] = _sum_states(at(sums, 0), own, small)
         if scaled[node]:
-            _rescale(own, at(steps, node * BLOCK), small, factor)
+            own_steps = at(steps, node * BLOCK)
+            clear(own_steps)
+            rescale(own, 4, at(sums, 0), own_steps, small, factor)
         _multiply(at(message, node * STATES), at(matrices, (node * categories + category) * MATRIX), 4, 1, own)
 
 
@@ -198,6 +186,7 @@ def evaluate_chunks(
     message = np.empty((categories, nodes, STATES), tips.dtype)
     outside = np.empty((nodes, STATES), tips.dtype)
     down = np.empty(STATES, tips.dtype)
+    sums = np.empty(BLOCK, tips.dtype)
     steps = np.zeros((categories, nodes, BLOCK), np.int64)
     scaled = np.zeros((categories, nodes), np.int64)
     powers = np.empty((categories, BLOCK), np.int64)
@@ -220,6 +209,7 @@ def evaluate_chunks(
                     tips[block],
                     partial[category],
                     message[category],
+                    sums,
                     steps[category],
                     scaled[category],
                     small,

@@ -4,7 +4,7 @@ import numpy as np
 
 from phloem.arrays import FloatArray, IntArray
 from phloem.kernels.jit import at, kernel, vector_kernel
-from phloem.kernels.likelihood.jukes_cantor import BLOCK
+from phloem.kernels.likelihood.blocks import BLOCK
 from phloem.kernels.search.partials import PatternTables, RateTables, best_length, fill_terms
 
 START = 0.1

@@ -4,9 +4,8 @@ import numpy as np
 
 from phloem.arrays import FloatArray, IntArray
 from phloem.kernels.jit import at, vector_kernel
-from phloem.kernels.likelihood.jukes_cantor import BLOCK, STATES
+from phloem.kernels.likelihood.blocks import BLOCK, MATRIX, STATES
 from phloem.kernels.search.partials import (
-    MATRIX,
     PatternTables,
     RateTables,
     TreeTables,
@@ -17,10 +16,9 @@ from phloem.kernels.search.partials import (
     fill_matrices,
     fill_terms,
     join,
-    list_from_top,
     log_likelihood,
-    sibling_of,
 )
+from phloem.kernels.trees.surgery import cut, graft, list_from_top, sibling_of
 
 LOWER, UPPER, SIDE = 0, 1, 2  # rows of the room: the partials below and above branch v, and beside a branch at one end
 
@@ -44,14 +42,14 @@ def score_interchanges(
     is below `least`, the other branches stay as they are.
     """
     blocks, categories = tree.below.shape[1], tree.below.shape[2]
-    size, width, matrix = blocks * categories * STATES, blocks * BLOCK, categories * 16
+    size, width, matrix = blocks * categories * STATES, blocks * BLOCK, categories * MATRIX
     room = np.empty((3, blocks, categories, 4, BLOCK))
     counts = np.empty((3, blocks, BLOCK), np.int32)
-    matrices = np.empty((5, categories, 16))
+    matrices = np.empty((5, categories, MATRIX))
     around = np.empty(5, np.int64)
     for place in range(len(moves)):
         node = moves[place] // 2
-        sibling, above = sibling_of(tree, node), tree.parent[node]
+        sibling, above = sibling_of(tree.parent, tree.children, node), tree.parent[node]
         moved, kept = tree.children[node, moves[place] % 2], tree.children[node, 1 - moves[place] % 2]
         around[0], around[1], around[2], around[3], around[4] = node, sibling, kept, moved, above
         own = lengths[place]
@@ -124,10 +122,10 @@ def _join_pair(rates, blocks, categories, room, counts, row, ends, end_counts, m
         at(counts, row * blocks * BLOCK),
         ends[first],
         end_counts[first],
-        at(matrices, (1 + first) * categories * 16),
+        at(matrices, (1 + first) * categories * MATRIX),
         ends[second],
         end_counts[second],
-        at(matrices, (1 + second) * categories * 16),
+        at(matrices, (1 + second) * categories * MATRIX),
     )
 
 
@@ -143,25 +141,20 @@ def _fit_middle(rates, patterns, terms, categories, room, counts, matrices, leng
 
 
 @vector_kernel
-def cut(tree: TreeTables, node: int) -> int:
-    """Take a subtree and its joint out; the joint's other child, which is returned, takes their place."""
-    joint, sibling = tree.parent[node], sibling_of(tree, node)
-    top = tree.parent[joint]
-    tree.parent[sibling] = top
-    tree.children[top, 0 if tree.children[top, 0] == joint else 1] = sibling
+def cut_off(tree: TreeTables, node: int) -> int:
+    """Cut a subtree off; its sibling, which is returned, has one branch for the two that met at the joint."""
+    joint = tree.parent[node]
+    sibling = cut(tree.parent, tree.children, node)
     tree.lengths[sibling] += tree.lengths[joint]
     return sibling
 
 
 @vector_kernel
-def graft(tree: TreeTables, node: int, place: int) -> None:
-    """Put a subtree that was cut off, with its joint, into the middle of the branch above `place`."""
-    joint, top = tree.parent[node], tree.parent[place]
-    tree.parent[joint], tree.parent[place] = top, joint
-    tree.children[top, 0 if tree.children[top, 0] == place else 1] = joint
-    tree.children[joint, 0], tree.children[joint, 1] = place, node
+def graft_into(tree: TreeTables, node: int, place: int) -> None:
+    """Put a subtree that was cut off into the middle of the branch above `place`."""
+    graft(tree.parent, tree.children, node, place)
     tree.lengths[place] *= 0.5
-    tree.lengths[joint] = tree.lengths[place]
+    tree.lengths[tree.parent[node]] = tree.lengths[place]
 
 
 @vector_kernel
@@ -182,7 +175,7 @@ def score_regrafts(
     size, width = blocks * categories * STATES, blocks * BLOCK
     parent, children, lengths = tree.parent.copy(), tree.children.copy(), tree.lengths.copy()
     fill_all_below(tree, rates)
-    sibling = cut(tree, node)
+    sibling = cut_off(tree, node)
     fill_matrices(tree.matrices[sibling], rates, tree.lengths[sibling])
     changed = tree.parent[sibling]
     while changed > 0:
@@ -192,7 +185,7 @@ def score_regrafts(
     middle = np.empty((blocks, categories, 4, BLOCK))
     steps = np.empty((blocks, BLOCK), np.int32)
     half = np.empty((categories, MATRIX))
-    count = list_from_top(tree)
+    count = list_from_top(tree.children, tree.order)
     places = tree.order[:count].copy()
     values = np.empty(count)
     for number in range(count):

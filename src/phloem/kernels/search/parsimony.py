@@ -4,6 +4,7 @@ import numpy as np
 
 from phloem.arrays import ByteArray, FloatArray, IntArray, LongArray
 from phloem.kernels.jit import at, kernel, wide_vectors
+from phloem.kernels.trees.surgery import cut, graft, list_from_top, root_on_taxon_0, sibling_of
 
 LANES = 64  # patterns that the widest vectors hold
 UNKNOWN = np.uint8(15)
@@ -45,7 +46,8 @@ def stepwise_addition(states: ByteArray, weights: LongArray, orders: IntArray, p
             ties = _best_branches(order, place, below, edge, short_weights, best)
             branch = best[int(picks[tree, place - 3] * ties)]
             added = leaf_count + place - 2
-            _insert(order[place], branch, added, parent, children)
+            parent[order[place]] = added
+            graft(parent, children, order[place], branch)
             _update(order[0], order[place], branch, added, parent, children, below, above, edge, waiting)
         # While it grows a tree hangs on its first taxon.
         for node in range(leaf_count, nodes):
@@ -127,6 +129,7 @@ def _start(order, parent, children, below, above, edge):
     first, second, third = order[0], order[1], order[2]
     center = len(order)
     width = below.shape[1]
+    children[first, 0] = center
     parent[center] = first
     parent[second] = center
     parent[third] = center
@@ -161,26 +164,6 @@ def _best_branches(order, place, below, edge, weights, best):
 
 
 @kernel
-def _insert(taxon, branch, added, parent, children):
-    """Put the node `added` into a branch and hang the taxon on it."""
-    top = parent[branch]
-    parent[added] = top
-    parent[branch] = added
-    parent[taxon] = added
-    children[added, 0] = branch
-    children[added, 1] = taxon
-    if top >= len(parent) // 2 + 1:
-        children[top, 0 if children[top, 0] == branch else 1] = added
-
-
-@kernel
-def _sibling(node, parent, children):
-    """The other child of a node's parent."""
-    pair = children[parent[node]]
-    return pair[1] if pair[0] == node else pair[0]
-
-
-@kernel
 def _update(first, taxon, branch, added, parent, children, below, above, edge, waiting):
     """The rows of the new branches, and of all whose rows look towards the new taxon and change."""
     width = below.shape[1]
@@ -197,7 +180,7 @@ def _update(first, taxon, branch, added, parent, children, below, above, edge, w
         count += 1
     node = added
     while changed and parent[node] != first:
-        top, other = parent[node], _sibling(node, parent, children)
+        top, other = parent[node], sibling_of(parent, children, node)
         if _look_away(other, at(above, top * width), at(below, node * width), below, above, edge):
             waiting[count] = other
             count += 1
@@ -228,17 +211,17 @@ def regraft_subtrees(states: ByteArray, weights: LongArray, parent: IntArray, mo
     above, edge = np.empty_like(below), np.empty_like(below)
     order = np.empty(nodes, np.int32)
     own = parent.copy()
-    children = _hang_on_taxon_0(own)
+    children = root_on_taxon_0(own)
     for _ in range(most_rounds):
         improved = False
         for node in range(1, nodes):
             if own[node] == 0:
                 continue
             _fill_below(children, order, below)
-            sibling = _cut(node, own, children)
+            sibling = cut(own, children, node)
             _fill_rest(own[sibling], own, children, order, below, above, edge)
             place = _best_place(node, sibling, children, order, below, edge, short_weights)
-            _graft(node, place, own, children)
+            graft(own, children, node, place)
             improved = improved or place != sibling
         if not improved:
             break
@@ -248,38 +231,10 @@ def regraft_subtrees(states: ByteArray, weights: LongArray, parent: IntArray, mo
 
 
 @kernel
-def _hang_on_taxon_0(parent):
-    """Turn taxon 0 from a child of the root into its parent; the children of all nodes."""
-    children = np.full((len(parent), 2), -1, np.int32)
-    parent[parent[0]] = 0
-    parent[0] = -1
-    for node in range(1, len(parent)):
-        above = parent[node]
-        children[above, 0 if children[above, 0] < 0 else 1] = node
-    return children
-
-
-@kernel
-def _list_from_top(children, order):
-    """All nodes but taxon 0, parents before children, and how many there are."""
-    order[0] = children[0, 0]
-    count = 1
-    place = 0
-    while place < count:
-        for column in range(2):
-            child = children[order[place], column]
-            if child >= 0:
-                order[count] = child
-                count += 1
-        place += 1
-    return count
-
-
-@kernel
 def _fill_below(children, order, below):
     """The set at every interior node, from its subtree."""
     width = below.shape[1]
-    for place in range(_list_from_top(children, order) - 1, -1, -1):
+    for place in range(list_from_top(children, order) - 1, -1, -1):
         node = order[place]
         if children[node, 0] >= 0:
             _fill_one(node, children, below, width)
@@ -292,40 +247,20 @@ def _fill_one(node, children, below, width):
 
 
 @kernel
-def _cut(node, parent, children):
-    """Take a subtree and the node that it hangs on out; that node's other child takes its place, and is returned."""
-    joint = parent[node]
-    sibling = children[joint, 0] if children[joint, 1] == node else children[joint, 1]
-    top = parent[joint]
-    parent[sibling] = top
-    children[top, 0 if children[top, 0] == joint else 1] = sibling
-    return sibling
-
-
-@kernel
-def _graft(node, place, parent, children):
-    """Put a subtree that was cut off, with the node that it hangs on, into the branch above `place`."""
-    joint, top = parent[node], parent[place]
-    parent[joint], parent[place] = top, joint
-    children[top, 0 if children[top, 0] == place else 1] = joint
-    children[joint, 0], children[joint, 1] = place, node
-
-
-@kernel
 def _fill_rest(changed, parent, children, order, below, above, edge):
     """All rows of the tree without the subtree; `below` has changed from one node upwards."""
     width = below.shape[1]
     while changed > 0:
         _fill_one(changed, children, below, width)
         changed = parent[changed]
-    count = _list_from_top(children, order)
+    count = list_from_top(children, order)
     for place in range(count):
         node = order[place]
         top = parent[node]
         if top == 0:
             above[node] = below[0]
         else:
-            sibling = children[top, 0] if children[top, 1] == node else children[top, 1]
+            sibling = sibling_of(parent, children, node)
             join(at(above, node * width), at(above, top * width), at(below, sibling * width), width)
         join(at(edge, node * width), at(below, node * width), at(above, node * width), width)
     return count
@@ -338,7 +273,7 @@ def _best_place(node, sibling, children, order, below, edge, weights):
     own, counts = at(below, node * width), at(weights, 0)
     best = sibling
     least = cost(at(edge, sibling * width), own, counts, width)
-    for place in range(_list_from_top(children, order)):
+    for place in range(list_from_top(children, order)):
         other = cost(at(edge, order[place] * width), own, counts, width)
         if other < least:
             least = other

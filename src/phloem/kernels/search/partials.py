@@ -8,10 +8,10 @@ import numpy as np
 from phloem.arrays import FloatArray, IntArray
 from phloem.kernels.elementary import log_above_zero
 from phloem.kernels.jit import at, shift, vector_kernel, wide_vectors
-from phloem.kernels.likelihood.jukes_cantor import BLOCK, FOURTH, SECOND, STATES, THIRD
+from phloem.kernels.likelihood.blocks import BLOCK, FOURTH, MATRIX, RESCALING, SECOND, STATES, THIRD, rescale
+from phloem.kernels.trees.surgery import list_from_top, sibling_of
 
-MATRIX = 16  # numbers of a transition matrix
-SMALL, FACTOR = 2.0**-200, 2.0**200
+SMALL, FACTOR = RESCALING[np.float64]
 LOG_FACTOR = math.log(FACTOR)
 SHORTEST, LONGEST = 1e-8, 100.0
 FARTHEST_START = 2.0  # beyond it the curve can be so flat that nothing shows where its peak is
@@ -30,7 +30,7 @@ class RateTables(NamedTuple):
     spectral: FloatArray  # (4, 4)  L: one row an eigenvalue, the first is that of zero
     exponents: FloatArray  # (categories, 4)
     category_weights: FloatArray  # (categories,)
-    terms: FloatArray  # (terms,)  exponents of the likelihood along a branch, see branch_fit.py
+    terms: FloatArray  # (terms,)  exponents of the likelihood along a branch, see fill_terms
 
 
 class PatternTables(NamedTuple):
@@ -41,12 +41,12 @@ class PatternTables(NamedTuple):
 
 
 class TreeTables(NamedTuple):
-    """One tree hung on taxon 0, and room for its partials. Rows of leaves in `below` are the tips."""
+    """One tree rooted on taxon 0 (see trees/surgery.py) with its partials. Rows of leaves in `below` are the tips."""
 
     parent: IntArray  # (nodes,)  -1 at taxon 0
     children: IntArray  # (nodes, 2)  -1 at leaves; taxon 0 has its one neighbour first
     lengths: FloatArray  # (nodes,)  of the branch above each node
-    matrices: FloatArray  # (nodes, categories, 16)
+    matrices: FloatArray  # (nodes, categories, MATRIX)
     below: FloatArray  # (nodes, blocks, categories, 4, BLOCK)
     above: FloatArray
     below_steps: IntArray  # (nodes, blocks, BLOCK)
@@ -112,17 +112,6 @@ def _join_any(out, sums, left, left_matrix, right, right_matrix):
 
 
 @vector_kernel
-def _rescale(out, steps, sums, categories):
-    """Multiply each pattern whose sum is small, but not zero, until it is not, and count how often."""
-    for i in range(BLOCK):
-        while sums[i] > 0 and sums[i] < SMALL:
-            for place in range(i, categories * STATES, BLOCK):
-                out[place] *= FACTOR
-            sums[i] *= FACTOR
-            steps[i] += 1
-
-
-@vector_kernel
 def join(equal, blocks, categories, out, out_steps, left, left_steps, left_matrix, right, right_steps, right_matrix):
     """The product of two partials, each carried along its branch, for all patterns."""
     wide_vectors()
@@ -153,15 +142,8 @@ def join(equal, blocks, categories, out, out_steps, left, left_steps, left_matri
             counts[i] = first_counts[i] + second_counts[i]
             tiny += sums[i] < SMALL
         if tiny:
-            _rescale(target, counts, sums, categories)
+            rescale(target, 4 * categories, sums, counts, SMALL, FACTOR)
     return room[0]  # keeps the room alive for as long as its pointer
-
-
-@vector_kernel
-def sibling_of(tree, node):
-    """The other child of a node's parent."""
-    above = tree.parent[node]
-    return tree.children[above, 0] + tree.children[above, 1] - node
 
 
 @vector_kernel
@@ -193,7 +175,7 @@ def fill_above(tree, equal, node):
         return
     blocks, categories = tree.below.shape[1], tree.below.shape[2]
     size, width, matrix = blocks * categories * STATES, blocks * BLOCK, categories * MATRIX
-    sibling = sibling_of(tree, node)
+    sibling = sibling_of(tree.parent, tree.children, node)
     join(
         equal,
         blocks,
@@ -210,25 +192,9 @@ def fill_above(tree, equal, node):
 
 
 @vector_kernel
-def list_from_top(tree):
-    """tree.order: all nodes but taxon 0, parents before children, and how many; fewer where a subtree is cut off."""
-    tree.order[0] = tree.children[0, 0]
-    count = 1
-    place = 0
-    while place < count:
-        node = tree.order[place]
-        place += 1
-        if tree.children[node, 0] >= 0:
-            tree.order[count] = tree.children[node, 0]
-            tree.order[count + 1] = tree.children[node, 1]
-            count += 2
-    return count
-
-
-@vector_kernel
 def fill_all_below(tree, rates):
     """All matrices and all of `below`."""
-    count = list_from_top(tree)
+    count = list_from_top(tree.children, tree.order)
     for place in range(count - 1, -1, -1):
         node = tree.order[place]
         fill_matrices(tree.matrices[node], rates, tree.lengths[node])
@@ -242,7 +208,7 @@ def fill_all_above(tree, rates):
     top = tree.children[0, 0]
     tree.above[top] = tree.below[0]
     tree.above_steps[top] = tree.below_steps[0]
-    count = list_from_top(tree)
+    count = list_from_top(tree.children, tree.order)
     for place in range(1, count):
         fill_above(tree, rates.equal, tree.order[place])
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from phloem.arrays import BoolArray, IntArray, LongArray, WordArray
 from phloem.kernels.jit import kernel
-from phloem.kernels.search.partials import TreeTables, list_from_top, sibling_of
+from phloem.kernels.trees.surgery import list_from_top, sibling_of
 
 FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
@@ -114,21 +114,26 @@ def _mix(key):
 
 
 @kernel
-def topology_keys(tree: TreeTables, taxon_keys: WordArray, moves: IntArray) -> WordArray:
-    """The key of the tree itself, and then those of the trees that the moves lead to."""
-    clades = np.zeros(len(tree.parent), np.uint64)
+def topology_keys(parent: IntArray, children: IntArray, taxon_keys: WordArray, moves: IntArray) -> WordArray:
+    """The key of a tree rooted on taxon 0, and then those of the trees that interchanges lead to, (1 + moves,).
+
+    A key is the sum of the mixed hashes of all clades; move 2 · branch + which child changes one of them.
+    """
+    clades = np.zeros(len(parent), np.uint64)
     clades[: len(taxon_keys)] = taxon_keys
     keys = np.zeros(1 + len(moves), np.uint64)
-    count = list_from_top(tree)
+    order = np.empty(len(parent), np.int32)
+    count = list_from_top(children, order)
     for place in range(count - 1, -1, -1):
-        node = tree.order[place]
-        if tree.children[node, 0] >= 0:
-            clades[node] = clades[tree.children[node, 0]] ^ clades[tree.children[node, 1]]
+        node = order[place]
+        if children[node, 0] >= 0:
+            clades[node] = clades[children[node, 0]] ^ clades[children[node, 1]]
             keys[0] += _mix(clades[node])
     for place in range(len(moves)):
         node = moves[place] // 2
-        kept = tree.children[node, 1 - moves[place] % 2]
-        keys[1 + place] = keys[0] - _mix(clades[node]) + _mix(clades[kept] ^ clades[sibling_of(tree, node)])
+        kept = children[node, 1 - moves[place] % 2]
+        changed = clades[kept] ^ clades[sibling_of(parent, children, node)]
+        keys[1 + place] = keys[0] - _mix(clades[node]) + _mix(changed)
     return keys
 
 

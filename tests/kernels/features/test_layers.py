@@ -1,10 +1,9 @@
-"""Exponentials and activations in plain arithmetic, against numpy and torch."""
+"""Activations and gates, against numpy and torch."""
 
 import numpy as np
 import pytest
 import torch
 
-from phloem.kernels.elementary import exp_below_zero
 from phloem.kernels.features.layers import bias_elu, elu_backward, gru, gru_backward, hyperbolic_tangent, logistic
 from phloem.kernels.jit import vector_kernel
 
@@ -12,41 +11,10 @@ PRECISIONS = {np.float32: 4e-7, np.float64: 2e-14}
 
 
 @vector_kernel
-def apply_exp(values, results):
-    for place in range(len(values)):
-        results[place] = exp_below_zero(values[place])
-
-
-@vector_kernel
 def apply_gates(values, logistics, tangents):
     for place in range(len(values)):
         logistics[place] = logistic(values[place])
         tangents[place] = hyperbolic_tangent(values[place])
-
-
-@pytest.mark.parametrize("kind", PRECISIONS)
-def test_exponentials_are_exact_to_the_last_digits(kind):
-    values = -np.concatenate([np.linspace(0, 1, 10_001), np.linspace(1, 86, 10_001), [1e-30, 0.0]]).astype(kind)
-    results = np.empty_like(values)
-    apply_exp(values, results)
-    np.testing.assert_allclose(results, np.exp(values.astype(np.float64)), rtol=PRECISIONS[kind])
-    assert results[-1] == 1
-
-
-@pytest.mark.parametrize("kind", PRECISIONS)
-def test_exponentials_of_very_negative_numbers_are_tiny_and_positive(kind):
-    values = np.array([-88, -500, -1e30, -np.inf], kind)
-    results = np.empty_like(values)
-    apply_exp(values, results)
-    assert (results >= 0).all()
-    assert (results < 1e-37).all()
-
-
-def test_exponentials_of_double_precision_reach_down_to_the_least_numbers():
-    values = -np.linspace(86, 700, 5000)
-    results = np.empty_like(values)
-    apply_exp(values, results)
-    np.testing.assert_allclose(results, np.exp(values), rtol=2e-14)
 
 
 @pytest.mark.parametrize("kind", PRECISIONS)
