@@ -17,7 +17,7 @@ from phloem.display.lines import Quiet
 from phloem.runs.history import Report
 from phloem.tasks.infer import Interrupted
 from phloem.tasks.run_directory import EXPORTS, RESULTS
-from phloem.variational.support import read_support
+from phloem.variational.sbn import read_support
 from support.fake_iqtree import FakeIqtree
 
 PRIMATES = ["infer", "primates", "--trees", "primates"]  # a bootstrap would take longer than the run

@@ -47,7 +47,7 @@ def test_every_row_is_a_plain_computation():
     trees = nested(all_topologies(6))
     known = dict(zip(nested(density.sample.topologies), density.sample.weights.tolist(), strict=True))
     averaged = tables_of(density.sample, 0)
-    em = tables_of(density.sample, len(fit_network(density.sample, smoothing=PSEUDO_COUNT).steps) - 1)
+    em = tables_of(density.sample, len(fit_network(density.sample, smoothing=PSEUDO_COUNT).iterations) - 1)
     log_prob = density.log_prob(all_topologies(6))
     plain = {
         "frequencies": lambda tree: known.get(trees[tree], 0.0),

@@ -8,12 +8,12 @@ import pytest
 import safetensors.numpy
 import torch
 
-from inference.test_training import example
 from phloem.errors import BadArgument, FileProblem, TaxonMismatch
 from phloem.inference.diagnostics import smooth
 from phloem.inference.draws import TYPES, DrawCollector, Draws, join, read_draws, shares, write_draws
 from phloem.inference.particles import draw_particles
 from phloem.random_streams import RandomStream
+from support.small_posteriors import example
 
 STREAM = RandomStream(8, "draws")
 

@@ -26,7 +26,7 @@ from phloem.trees.sample import TreeSample, pool
 from phloem.trees.splits import SplitFrequencies, split_frequencies, split_table
 from phloem.trees.topology import TopologyBatch
 from phloem.variational.joint import JointModel
-from phloem.variational.support import collect_support, support_of
+from phloem.variational.sbn import collect_support, support_of
 from reference.exact_posterior import exact_posterior
 
 

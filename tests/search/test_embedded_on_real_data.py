@@ -12,7 +12,7 @@ from phloem.search.embedded import search_trees
 from phloem.trees.reading import read_trees
 from phloem.trees.sample import TreeSample, pool
 from phloem.trees.splits import split_frequencies
-from phloem.variational.support import collect_support
+from phloem.variational.sbn import collect_support
 
 # The best tree of DS1 under Jukes–Cantor by IQ-TREE 2.0.7, `iqtree2 -s DS1.fasta -m JC -seed 1`: -6884.6006.
 DS1_LOG_LIKELIHOOD = -6884.601

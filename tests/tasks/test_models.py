@@ -2,10 +2,10 @@
 
 import torch
 
-from inference.test_training import example
 from phloem.config import InferConfig
 from phloem.tasks.models import build_model
 from phloem.threads import single_threaded_products
+from support.small_posteriors import example
 
 SUPPORT = example("split")[0].network.support
 

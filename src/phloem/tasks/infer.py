@@ -32,7 +32,7 @@ from phloem.tasks.support import SupportSource, Trees
 from phloem.tasks.training import Progress, RunOptions, check_tensorboard, complete_run
 from phloem.threads import physical_cores
 from phloem.trees.sample import TreeSample
-from phloem.variational.support import SubsplitSupport, support_arrays
+from phloem.variational.sbn import SubsplitSupport, support_arrays
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,8 @@ from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior, TreePrior
 from phloem.target.substitution import build_model as build_substitution_model
 from phloem.tasks.run_directory import Checkpoint
-from phloem.variational.branch_models import build_branch_model
-from phloem.variational.joint import JointModel
-from phloem.variational.sbn import SubsplitNetwork
-from phloem.variational.support import SubsplitSupport
+from phloem.variational.joint import JointModel, build_branch_model
+from phloem.variational.sbn import SubsplitNetwork, SubsplitSupport
 
 
 def build_target(patterns: SitePatterns, config: InferConfig, threads: int | None = None) -> TreePosterior:

@@ -14,7 +14,7 @@ from phloem.runs.directory import CHECKPOINTS, LOCK, PROVENANCE, OwnedDirectory,
 from phloem.runs.history import History
 from phloem.storage.arrays import making_sense, prefixed, read_sealed, without_prefix, write_sealed
 from phloem.storage.files import cannot_write
-from phloem.variational.support import SubsplitSupport, support_arrays, support_from
+from phloem.variational.sbn import SubsplitSupport, support_arrays, support_from
 
 KIND = "infer"
 FORMAT = "1"

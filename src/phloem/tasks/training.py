@@ -21,7 +21,7 @@ from phloem.tasks.models import build_model, build_target
 from phloem.tasks.results import Results, write_results
 from phloem.tasks.run_directory import Checkpoint, RunDirectory
 from phloem.threads import single_threaded_products
-from phloem.variational.support import write_support
+from phloem.variational.sbn import write_support
 
 NEWS_SECONDS = 0.2
 Progress = Callable[[Event], None]

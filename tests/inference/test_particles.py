@@ -12,8 +12,7 @@ from phloem.errors import BadArgument
 from phloem.inference.particles import ESTIMATORS, lower_bound, rws, vimco
 from phloem.kernels.training import leave_one_out_bounds, log_mean_exp
 from phloem.trees.generation import all_topologies
-from phloem.variational.sbn import SubsplitNetwork
-from phloem.variational.support import support_of
+from phloem.variational.sbn import SubsplitNetwork, support_of
 
 EVERYTHING = all_topologies(5)
 
