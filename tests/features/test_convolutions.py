@@ -244,9 +244,9 @@ def test_what_is_not_a_number_is_seen_in_the_result(name):
 def test_states_that_do_not_fit_are_refused(name):
     graph, layer = GRAPHS["binary"], make(name)
     if layer.layers() is not None:
-        with pytest.raises(BadArgument, match="states of 3 nodes .* graph of 30"):
+        with pytest.raises(BadArgument, match=r"states of 3 nodes .* graph of 30"):
             layer(DenseStates(states_for(graph)[:3]), graph)
-        with pytest.raises(BadArgument, match="of the same type"):
+        with pytest.raises(BadArgument, match="same dtype"):
             layer(DenseStates(states_for(graph).float()), graph)
 
 

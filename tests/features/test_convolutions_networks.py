@@ -196,9 +196,9 @@ def test_bad_requests_are_refused():
         NodeFeatures(5, depth=-1)
     with pytest.raises(BadArgument, match="at least 1"):
         NodeFeatures(5, width=0)
-    with pytest.raises(BadArgument, match="trees on 6 taxa .* 5 taxa"):
+    with pytest.raises(BadArgument, match=r"trees on 6 taxa .* 5 taxa"):
         NodeFeatures(5).of_topologies(example(6))
-    with pytest.raises(BadArgument, match="trees on 5 taxa .* 6 taxa"):
+    with pytest.raises(BadArgument, match=r"trees on 5 taxa .* 6 taxa"):
         NodeFeatures(6).of_trees([Tree(np.array([5, 5, 5, 5, 5, -1], np.int32), 5)])
     with pytest.raises(BadArgument, match="no trees given"):
         NodeFeatures(6).of_trees([])

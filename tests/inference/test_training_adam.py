@@ -70,7 +70,7 @@ def test_parameters_that_would_not_move_are_refused():
         Adam([one, one])
     with pytest.raises(BadArgument, match="result of a computation"):
         Adam([one * 2])
-    with pytest.raises(BadArgument, match="single or double"):
+    with pytest.raises(BadArgument, match="double precision"):
         Adam([nn.Parameter(torch.ones(3).half())])
     layer = nn.Linear(2, 2)
     optimizer = Adam(layer.parameters())
