@@ -9,13 +9,13 @@ from rich.table import Table
 
 from naive_features import NaiveBranchNetwork
 from phloem.features import graph as state_module
-from phloem.features.graph import RawStates, TreeGraph
-from phloem.inference.adam import Adam
+from phloem.features.layers import RawStates, TreeGraph
+from phloem.inference.training import Adam
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import nni_neighbors, random_topologies
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.branch_models import BranchModel, GraphModel, PspModel, SplitModel
-from phloem.variational.support import support_of
+from phloem.variational.joint import BranchModel, GraphModel, PspModel, SplitModel
+from phloem.variational.sbn import support_of
 from timing import Row, best_times, milliseconds, show
 
 PARTICLES, WIDTH, RATE = 10, 100, 1e-3
@@ -58,12 +58,12 @@ def products(name: str, taxa: int) -> Callable[[], None]:
 def our_step(model: BranchModel, topologies: TopologyBatch) -> Callable[[], None]:
     """Numbers for every branch, their gradient, Adam."""
     optimizer = Adam(model.parameters())
-    gradient = torch.randn_like(model.numbers(topologies))
-    located = model.support.locate(topologies) if isinstance(model, SplitModel | PspModel) else None
+    gradient = torch.randn_like(model.branch_parameters(topologies))
+    indices = model.support.indices(topologies) if isinstance(model, SplitModel | PspModel) else None
 
     def run() -> None:
         optimizer.clear_gradients()
-        model.numbers(topologies, located).backward(gradient)
+        model.branch_parameters(topologies, indices).backward(gradient)
         optimizer.step(RATE)
 
     return run

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from phloem.features.graph import TreeGraph
+from phloem.features.layers import TreeGraph
 from phloem.features.raw import dirichlet_features
 from phloem.trees.topology import TopologyBatch
 

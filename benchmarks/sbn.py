@@ -10,8 +10,7 @@ from phloem.random_streams import RandomStream
 from phloem.trees.generation import nni_neighbors, random_topologies
 from phloem.trees.reading import read_trees
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.sbn import SubsplitNetwork
-from phloem.variational.support import SubsplitSupport, collect_support, support_of
+from phloem.variational.sbn import SubsplitNetwork, SubsplitSupport, collect_support, support_of
 from timing import Row, best_times, show
 
 PARTICLES = 10
@@ -37,8 +36,8 @@ def step_times(support: SubsplitSupport, rounds: int = 3000) -> dict[str, float]
         "whole": whole,
         "softmax": network.tables,
         "softmax, sample": lambda: network.sample(PARTICLES, stream=stream),
-        "locate": lambda: support.locate(topologies),
-        "softmax, locate, log-probability with gradient": log_prob_with_gradient,
+        "indices": lambda: support.indices(topologies),
+        "softmax, indices, log-probability with gradient": log_prob_with_gradient,
     }
     return best_times(tasks, rounds)
 

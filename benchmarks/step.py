@@ -20,10 +20,9 @@ from features import products
 from phloem.config import EvaluationConfig, InferConfig, TrainingConfig
 from phloem.data.patterns import compress
 from phloem.data.reading import read_alignment
-from phloem.inference.adam import Adam
 from phloem.inference.evaluation import draw_log_weights
 from phloem.inference.particles import Particles, doubly_reparameterized, vimco
-from phloem.inference.training import Training
+from phloem.inference.training import Adam, Training
 from phloem.random_streams import RandomStream
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
@@ -31,7 +30,7 @@ from phloem.tasks.infer import infer
 from phloem.tasks.run_files import build_model
 from phloem.tasks.support import read_samples
 from phloem.variational.joint import JointModel
-from phloem.variational.support import SubsplitSupport, collect_support
+from phloem.variational.sbn import SubsplitSupport, collect_support
 from timing import Row, best_times, milliseconds, show
 
 PARTICLES = 10
@@ -55,9 +54,9 @@ def stage_times(model: JointModel, target: TreePosterior, rounds: int) -> np.nda
     for number in range(rounds):
         marks = [time.perf_counter()]
         stream = RandomStream(1, "benchmark", number)
-        topologies, log_q_topology, located = model.network.draw(PARTICLES, stream=stream.named("topology"))
+        topologies, log_q_topology, indices = model.network.draw(PARTICLES, stream=stream.named("topology"))
         marks.append(time.perf_counter())
-        distribution = model.branches(topologies, located)
+        distribution = model.branches(topologies, indices)
         marks.append(time.perf_counter())
         lengths, log_q_branches = distribution.sample(stream=stream.named("lengths"), path_only=True)
         marks.append(time.perf_counter())

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from phloem.energy.model import EnergyModel as EnergyModel
     from phloem.energy.sampling import sample_density as sample_density
     from phloem.errors import PhloemError as PhloemError
+    from phloem.features.convolutions import BranchReadout as BranchReadout
     from phloem.features.convolutions import Convolution as Convolution
-    from phloem.features.graph import NodeStates as NodeStates
-    from phloem.features.graph import TreeGraph as TreeGraph
-    from phloem.features.learnable import BranchReadout as BranchReadout
-    from phloem.features.learnable import NodeFeatures as NodeFeatures
-    from phloem.features.learnable import TreeReadout as TreeReadout
+    from phloem.features.convolutions import NodeFeatures as NodeFeatures
+    from phloem.features.convolutions import TreeReadout as TreeReadout
+    from phloem.features.layers import NodeStates as NodeStates
+    from phloem.features.layers import TreeGraph as TreeGraph
     from phloem.features.raw import dirichlet_features as dirichlet_features
     from phloem.features.raw import random_tips as random_tips
     from phloem.features.raw import recover_topologies as recover_topologies
@@ -100,23 +100,23 @@ if TYPE_CHECKING:
     from phloem.trees.writing import write_annotated_nexus as write_annotated_nexus
     from phloem.trees.writing import write_newick as write_newick
     from phloem.trees.writing import write_nexus as write_nexus
-    from phloem.variational.branch_models import BranchModel as BranchModel
-    from phloem.variational.branch_models import GraphModel as GraphModel
-    from phloem.variational.branch_models import PspModel as PspModel
-    from phloem.variational.branch_models import SplitModel as SplitModel
-    from phloem.variational.branch_models import build_branch_model as build_branch_model
-    from phloem.variational.families import BranchDistribution as BranchDistribution
-    from phloem.variational.families import Lognormal as Lognormal
+    from phloem.variational.joint import BranchDistribution as BranchDistribution
+    from phloem.variational.joint import BranchModel as BranchModel
+    from phloem.variational.joint import GraphModel as GraphModel
     from phloem.variational.joint import JointModel as JointModel
+    from phloem.variational.joint import Lognormal as Lognormal
+    from phloem.variational.joint import PspModel as PspModel
+    from phloem.variational.joint import SplitModel as SplitModel
+    from phloem.variational.joint import build_branch_model as build_branch_model
     from phloem.variational.sbn import SubsplitFit as SubsplitFit
     from phloem.variational.sbn import SubsplitNetwork as SubsplitNetwork
+    from phloem.variational.sbn import SubsplitSupport as SubsplitSupport
+    from phloem.variational.sbn import collect_support as collect_support
     from phloem.variational.sbn import fit_network as fit_network
     from phloem.variational.sbn import read_network as read_network
+    from phloem.variational.sbn import read_support as read_support
     from phloem.variational.sbn import write_network as write_network
-    from phloem.variational.support import SubsplitSupport as SubsplitSupport
-    from phloem.variational.support import collect_support as collect_support
-    from phloem.variational.support import read_support as read_support
-    from phloem.variational.support import write_support as write_support
+    from phloem.variational.sbn import write_support as write_support
 
 __version__ = version("phloem")
 
@@ -142,15 +142,15 @@ _MODULES = {
     "phloem.energy.model": ("EnergyModel",),
     "phloem.energy.sampling": ("sample_density",),
     "phloem.errors": ("PhloemError",),
-    "phloem.features.convolutions": ("Convolution",),
-    "phloem.features.graph": (
-        "NodeStates",
-        "TreeGraph",
-    ),
-    "phloem.features.learnable": (
+    "phloem.features.convolutions": (
         "BranchReadout",
+        "Convolution",
         "NodeFeatures",
         "TreeReadout",
+    ),
+    "phloem.features.layers": (
+        "NodeStates",
+        "TreeGraph",
     ),
     "phloem.features.raw": (
         "dirichlet_features",
@@ -258,29 +258,25 @@ _MODULES = {
         "write_newick",
         "write_nexus",
     ),
-    "phloem.variational.branch_models": (
+    "phloem.variational.joint": (
+        "BranchDistribution",
         "BranchModel",
         "GraphModel",
+        "JointModel",
+        "Lognormal",
         "PspModel",
         "SplitModel",
         "build_branch_model",
     ),
-    "phloem.variational.families": (
-        "BranchDistribution",
-        "Lognormal",
-    ),
-    "phloem.variational.joint": ("JointModel",),
     "phloem.variational.sbn": (
         "SubsplitFit",
         "SubsplitNetwork",
-        "fit_network",
-        "read_network",
-        "write_network",
-    ),
-    "phloem.variational.support": (
         "SubsplitSupport",
         "collect_support",
+        "fit_network",
+        "read_network",
         "read_support",
+        "write_network",
         "write_support",
     ),
 }

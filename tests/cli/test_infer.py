@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from phloem.tasks.run_directory import EXPORTS, RESULTS
 
 from cli.test_commands import complaint, in_empty_directory  # noqa: F401
 from phloem.cli.infer import default_directory, how_to_go_on
@@ -16,8 +17,7 @@ from phloem.config import InferConfig, read_config
 from phloem.display.lines import Quiet
 from phloem.runs.history import Report
 from phloem.tasks.infer import Interrupted
-from phloem.tasks.run_directory import EXPORTS, RESULTS
-from phloem.variational.support import read_support
+from phloem.variational.sbn import read_support
 from support.fake_iqtree import FakeIqtree
 
 PRIMATES = ["infer", "primates", "--trees", "primates"]  # a bootstrap would take longer than the run

@@ -8,8 +8,7 @@ import pytest
 
 from cli.test_commands import complaint, in_empty_directory  # noqa: F401
 from phloem.cli.main import run
-from phloem.variational.sbn import read_network
-from phloem.variational.support import read_support
+from phloem.variational.sbn import read_network, read_support
 
 FIVE = "((a,b),c,(d,e));\n" * 6 + "((a,c),b,(d,e));\n" * 3 + "((b,c),a,(d,e));\n"
 

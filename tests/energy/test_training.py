@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from energy.test_batches import drawn_by
 from phloem.config.density import CONVOLUTIONS
 from phloem.energy.nce import best_loss
 from phloem.energy.noise import UniformNoise
@@ -16,6 +15,7 @@ from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies
 from phloem.trees.topology import TopologyBatch
 from reference.plain_nce import energy, loss
+from support.nce_draws import drawn_by
 from support.small_densities import config_of, sample_of, target, training_of
 
 

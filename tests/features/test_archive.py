@@ -84,7 +84,7 @@ def test_what_is_no_feature_file_is_refused(tmp_path, sample):
     with pytest.raises(FileProblem, match=r"array `features` cannot be read .*\(trees, nodes, channels\)"):
         read_all(path)
     np.savez(path, taxa=np.array(["A", "B", "C"]), features=np.ones((1, 4, 3), np.complex128))
-    with pytest.raises(FileProblem, match="where floats"):
+    with pytest.raises(FileProblem, match="instead of floats"):
         read_all(path)
 
 

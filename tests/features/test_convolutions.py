@@ -18,7 +18,7 @@ from phloem.features.convolutions import (
     SageConvolution,
     build_convolution,
 )
-from phloem.features.graph import DenseStates, RawStates, TreeGraph
+from phloem.features.layers import DenseStates, RawStates, TreeGraph
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import random_topologies
 from phloem.trees.tree import Tree
@@ -243,10 +243,10 @@ def test_what_is_not_a_number_is_seen_in_the_result(name):
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_states_that_do_not_fit_are_refused(name):
     graph, layer = GRAPHS["binary"], make(name)
-    if layer.steps() is not None:
-        with pytest.raises(BadArgument, match="states of 3 nodes on a graph of 30"):
+    if layer.layers() is not None:
+        with pytest.raises(BadArgument, match=r"states of 3 nodes .* graph of 30"):
             layer(DenseStates(states_for(graph)[:3]), graph)
-        with pytest.raises(BadArgument, match="of the same type"):
+        with pytest.raises(BadArgument, match="same dtype"):
             layer(DenseStates(states_for(graph).float()), graph)
 
 
@@ -261,23 +261,6 @@ def test_changes_in_place_before_the_way_back_are_noticed():
         layer.weight.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         result.backward()
-
-
-def test_graphs_that_are_none_are_refused():
-    good = GRAPHS["binary"]
-    for spoil in (
-        lambda table: table.__setitem__((0, 0), -1),  # no neighbour
-        lambda table: table.__setitem__((0, 0), 3),  # not mutual
-        lambda table: table.__setitem__((8, 0), 500),
-    ):
-        table = good.neighbors.copy()
-        spoil(table)
-        with pytest.raises(BadArgument, match="each other's"):
-            TreeGraph(table, good.branches, good.tree_starts)
-    with pytest.raises(BadArgument, match="32-bit"):
-        TreeGraph(good.neighbors.astype(np.int64), good.branches, good.tree_starts)
-    with pytest.raises(BadArgument, match="branches must end"):
-        TreeGraph(good.neighbors, good.branches + np.int32(5), good.tree_starts)
 
 
 def test_gins_epsilon_begins_at_zero():

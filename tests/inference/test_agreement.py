@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from inference.test_training import example
 from phloem.inference.agreement import compare_runs, marginal_likelihood
 from phloem.inference.draws import DrawCollector, Draws
 from phloem.inference.evaluation import draw_log_weights
 from phloem.random_streams import RandomStream
 from phloem.trees.splits import split_deviation, split_frequencies
+from support.small_posteriors import example
 
 
 def drawn(branches: str, seed: int, count: int = 400) -> Draws:

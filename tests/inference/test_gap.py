@@ -29,9 +29,8 @@ from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
 from phloem.trees.generation import all_topologies
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.branch_models import GraphModel, SplitModel
-from phloem.variational.families import LOCATION_OFFSET, BranchDistribution, Lognormal
-from phloem.variational.support import support_of
+from phloem.variational.joint import LOCATION_OFFSET, BranchDistribution, GraphModel, Lognormal, SplitModel
+from phloem.variational.sbn import support_of
 from reference.exact_posterior import log_joint_of_log_lengths
 from support.strategies import topology_batches
 
@@ -53,17 +52,19 @@ def target_of(taxa: int) -> TreePosterior:
     return TreePosterior(TreeLikelihood(patterns_of(taxa), threads=1))
 
 
-def some_numbers(seed: int, trees: int = 3, branches: int = 5, spread: float = 0.3) -> torch.Tensor:
+def some_parameters(seed: int, trees: int = 3, branches: int = 5, spread: float = 0.3) -> torch.Tensor:
     """Lengths of a sensible size, all different."""
     random = np.random.default_rng(seed)
-    numbers = np.stack([random.normal(-0.5, spread, (trees, branches)), random.normal(-0.7, spread, (trees, branches))])
-    return torch.from_numpy(np.moveaxis(numbers, 0, 2).copy())
+    parameters = np.stack(
+        [random.normal(-0.5, spread, (trees, branches)), random.normal(-0.7, spread, (trees, branches))]
+    )
+    return torch.from_numpy(np.moveaxis(parameters, 0, 2).copy())
 
 
-def model_with(numbers: torch.Tensor, topologies: TopologyBatch) -> GraphModel:
-    """A branch model that gives these numbers for these topologies."""
+def model_with(parameters: torch.Tensor, topologies: TopologyBatch) -> GraphModel:
+    """A branch model that gives these parameters for these topologies."""
     model = GraphModel(topologies.taxon_count, width=4)
-    model.numbers = lambda found, _located=None: numbers[: len(found)]  # type: ignore[method-assign]
+    model.branch_parameters = lambda found, _indices=None: parameters[: len(found)]  # type: ignore[method-assign]
     return model
 
 
@@ -76,10 +77,10 @@ def quadrature() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.from_numpy(grid), torch.from_numpy(products)
 
 
-def bound_of(tree: int, numbers: torch.Tensor) -> torch.Tensor:
+def bound_of(tree: int, parameters: torch.Tensor) -> torch.Tensor:
     """The bound of one topology on four taxa, by quadrature and a likelihood that is not phloem's."""
     nodes, weights = quadrature()
-    location, log_scale = numbers[:, 0] + LOCATION_OFFSET, numbers[:, 1]
+    location, log_scale = parameters[:, 0] + LOCATION_OFFSET, parameters[:, 1]
     log_lengths = location + log_scale.exp() * nodes
     log_joint = log_joint_of_log_lengths(FOUR.parent[tree].tolist(), log_lengths, patterns_of(4)) - math.log(3)
     entropy = (log_scale + 0.5 + 0.5 * math.log(2 * math.pi)).sum()  # of log q, whose Jacobian is in the joint
@@ -91,10 +92,10 @@ def best_bound_of(tree: int) -> float:
     """The highest bound, by scipy."""
 
     def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        numbers = torch.from_numpy(flat.reshape(5, 2)).requires_grad_()
-        value = -bound_of(tree, numbers)
+        parameters = torch.from_numpy(flat.reshape(5, 2)).requires_grad_()
+        value = -bound_of(tree, parameters)
         value.backward()
-        return float(value.detach()), numbers.grad.numpy().ravel()
+        return float(value.detach()), parameters.grad.numpy().ravel()
 
     start = np.tile([-0.5, -0.7], 5)
     return -float(optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-11}).fun)
@@ -102,11 +103,11 @@ def best_bound_of(tree: int) -> float:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_best_lognormals_are_those_of_an_exhaustive_optimum(seed):
-    fit = optimize_lognormals(FOUR, target_of(4), some_numbers(seed), stream=RandomStream(seed, "noise"))
+    fit = optimize_lognormals(FOUR, target_of(4), some_parameters(seed), stream=RandomStream(seed, "noise"))
     assert fit.converged.all()
     assert (fit.shortfall <= TOLERANCE).all()
     for tree in range(3):
-        lost = best_bound_of(tree) - float(bound_of(tree, fit.numbers[tree]))
+        lost = best_bound_of(tree) - float(bound_of(tree, fit.parameters[tree]))
         assert -1e-6 < lost < TOLERANCE
 
 
@@ -116,13 +117,13 @@ def test_the_optimum_is_found_from_afar(location, log_scale):
     fit = optimize_lognormals(FOUR, target_of(4), start, stream=STREAM)
     assert fit.converged.all()
     for tree in range(3):
-        assert float(bound_of(tree, fit.numbers[tree])) == pytest.approx(best_bound_of(tree), abs=TOLERANCE)
+        assert float(bound_of(tree, fit.parameters[tree])) == pytest.approx(best_bound_of(tree), abs=TOLERANCE)
 
 
 def test_bounds_and_gaps_are_those_of_quadrature_within_their_errors():
-    numbers = some_numbers(3)
-    found = amortization_gaps(model_with(numbers, FOUR), target_of(4), FOUR, stream=STREAM, samples=4000)
-    amortized = np.array([float(bound_of(tree, numbers[tree])) for tree in range(3)])
+    parameters = some_parameters(3)
+    found = amortization_gaps(model_with(parameters, FOUR), target_of(4), FOUR, stream=STREAM, samples=4000)
+    amortized = np.array([float(bound_of(tree, parameters[tree])) for tree in range(3)])
     best = np.array([best_bound_of(tree) for tree in range(3)])
     assert (np.abs(found.amortized - amortized) < 4 * found.amortized_error).all()
     assert (np.abs(found.best - best) < 4 * found.best_error + TOLERANCE).all()
@@ -134,11 +135,11 @@ def test_bounds_and_gaps_are_those_of_quadrature_within_their_errors():
 
 def test_the_errors_are_honest():
     """Over many seeds, deviations from the truth have the size that the errors say."""
-    numbers = some_numbers(4)
-    truth = np.array([float(bound_of(tree, numbers[tree])) for tree in range(3)])
+    parameters = some_parameters(4)
+    truth = np.array([float(bound_of(tree, parameters[tree])) for tree in range(3)])
     deviations = []
     for seed in range(30):
-        model = model_with(numbers, FOUR)
+        model = model_with(parameters, FOUR)
         found = amortization_gaps(model, target_of(4), FOUR, stream=RandomStream(seed, "honest"), samples=200)
         deviations.append((found.amortized - truth) / found.amortized_error)
     assert 0.6 < np.mean(np.square(deviations)) < 1.6
@@ -146,8 +147,8 @@ def test_the_errors_are_honest():
 
 
 def test_a_model_at_the_optimum_has_no_gap():
-    fit = optimize_lognormals(FOUR, target_of(4), some_numbers(5), stream=RandomStream(8, "another noise"))
-    found = amortization_gaps(model_with(fit.numbers, FOUR), target_of(4), FOUR, stream=STREAM, samples=2000)
+    fit = optimize_lognormals(FOUR, target_of(4), some_parameters(5), stream=RandomStream(8, "another noise"))
+    found = amortization_gaps(model_with(fit.parameters, FOUR), target_of(4), FOUR, stream=STREAM, samples=2000)
     assert (np.abs(found.gap) < 4 * found.gap_error + TOLERANCE).all()
     assert (found.gap_error < 0.1 * found.best_error).all()  # the same numbers, nearly the same lengths
 
@@ -156,14 +157,14 @@ def test_a_model_at_the_optimum_has_no_gap():
 @given(topology_batches(least=4, most=9, trees=3), st.integers(0, 1000))
 def test_the_best_is_never_below_the_amortized_beyond_the_error(topologies, seed):
     target = target_of(topologies.taxon_count)
-    numbers = some_numbers(seed, len(topologies), topologies.branch_count)
-    found = amortization_gaps(model_with(numbers, topologies), target, topologies, stream=STREAM, samples=100)
+    parameters = some_parameters(seed, len(topologies), topologies.branch_count)
+    found = amortization_gaps(model_with(parameters, topologies), target, topologies, stream=STREAM, samples=100)
     assert found.converged.all()
     assert (found.gap > -4 * found.gap_error - TOLERANCE).all()
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_one_others():
-    model = model_with(some_numbers(6), FOUR)
+    model = model_with(some_parameters(6), FOUR)
     first, again, other = (
         amortization_gaps(model, target_of(4), FOUR, stream=RandomStream(seed, "gap"), samples=50) for seed in (1, 1, 2)
     )
@@ -175,7 +176,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_one_others():
 def test_blocks_of_trees_agree_with_all_at_once(monkeypatch):
     model = SplitModel(support_of(patterns_of(4).taxa, FOUR))
     with torch.no_grad():
-        model.table.copy_(some_numbers(7, 1, len(model.table))[0])
+        model.table.copy_(some_parameters(7, 1, len(model.table))[0])
     whole = amortization_gaps(model, target_of(4), FOUR, stream=STREAM, samples=3000)
     monkeypatch.setattr("phloem.inference.gap.CURVATURES", 50)  # two trees
     shares: list[float] = []
@@ -188,11 +189,11 @@ def test_blocks_of_trees_agree_with_all_at_once(monkeypatch):
 
 def test_a_tree_that_cannot_be_settled_is_flagged(monkeypatch):
     monkeypatch.setattr(best_lognormal, "MOST_ROUNDS", 1)
-    fit = optimize_lognormals(FOUR, target_of(4), some_numbers(1), stream=STREAM, tolerance=1e-7)
+    fit = optimize_lognormals(FOUR, target_of(4), some_parameters(1), stream=STREAM, tolerance=1e-7)
     assert not fit.converged.any()
     assert (fit.shortfall > 1e-7).all()
     monkeypatch.setattr(best_lognormal, "MOST_EVALUATIONS", 1)
-    assert not optimize_lognormals(FOUR, target_of(4), some_numbers(1), stream=STREAM).converged.any()
+    assert not optimize_lognormals(FOUR, target_of(4), some_parameters(1), stream=STREAM).converged.any()
 
 
 def test_the_shortfall_is_of_the_size_of_what_is_still_to_be_gained(monkeypatch):
@@ -201,9 +202,9 @@ def test_the_shortfall_is_of_the_size_of_what_is_still_to_be_gained(monkeypatch)
     monkeypatch.setattr(best_lognormal, "FEWEST_PAIRS", 20)
     lost, shortfall = [], []
     for seed in range(12):
-        start = some_numbers(seed)
+        start = some_parameters(seed)
         fit = optimize_lognormals(FOUR, target_of(4), start, stream=RandomStream(seed, "few"), tolerance=1e-4)
-        lost += [best_bound_of(tree) - float(bound_of(tree, fit.numbers[tree])) for tree in range(3)]
+        lost += [best_bound_of(tree) - float(bound_of(tree, fit.parameters[tree])) for tree in range(3)]
         shortfall += fit.shortfall.tolist()
     assert np.mean(lost) > 1e-3
     assert 0.5 < np.mean(shortfall) / np.mean(lost) < 3
@@ -218,7 +219,7 @@ def test_even_noise_has_the_moments_of_the_standard_normal():
 
 
 def test_slopes_and_curvatures_are_derivatives_of_the_mean():
-    lognormals = Lognormals.of(some_numbers(9))
+    lognormals = Lognormals.of(some_parameters(9))
     noise = even_noise(20, 5, stream=STREAM)
     shape = measure_shape(target_of(4), FOUR, lognormals, noise)
     step = 1e-5
@@ -237,15 +238,15 @@ def test_slopes_and_curvatures_are_derivatives_of_the_mean():
 
 
 def test_log_weights_are_those_of_the_lognormal_family():
-    numbers = some_numbers(10)
+    parameters = some_parameters(10)
     noise = np.random.default_rng(1).standard_normal((6, 3, 5))
-    lognormals = Lognormals.of(numbers)
+    lognormals = Lognormals.of(parameters)
     lengths = torch.from_numpy(np.exp(lognormals.location + np.exp(lognormals.log_scale) * noise))
     found = weigh(target_of(4), FOUR, lognormals, noise).log_weights
     for sample in range(6):
-        expected = target_of(4).log_joint(FOUR, lengths[sample]) - Lognormal(numbers).log_prob(lengths[sample])
+        expected = target_of(4).log_joint(FOUR, lengths[sample]) - Lognormal(parameters).log_prob(lengths[sample])
         np.testing.assert_allclose(found[sample], expected.numpy(), rtol=1e-12)
-    torch.testing.assert_close(lognormals.numbers(), numbers)
+    torch.testing.assert_close(lognormals.parameters(), parameters)
 
 
 def test_averages_are_means_of_independent_estimates():
@@ -261,25 +262,25 @@ def test_averages_are_means_of_independent_estimates():
 def test_trees_that_the_model_does_not_know_are_refused():
     model = SplitModel(support_of(patterns_of(4).taxa, FOUR[:1]))
     assert model.knows(FOUR).tolist() == [True, False, False]
-    with pytest.raises(BadArgument, match="support lacks"):
+    with pytest.raises(BadArgument, match="not in the support"):
         amortization_gaps(model, target_of(4), FOUR, stream=STREAM)
 
 
 class OtherFamily(BranchDistribution):
     """Not the lognormal."""
 
-    numbers_per_branch = 2
+    parameters_per_branch = 2
 
 
 def test_bad_arguments_are_refused():
-    model, target = model_with(some_numbers(1), FOUR), target_of(4)
+    model, target = model_with(some_parameters(1), FOUR), target_of(4)
     with pytest.raises(BadArgument, match="3 samples"):
         amortization_gaps(model, target, FOUR, stream=STREAM, samples=3)
     with pytest.raises(BadArgument, match="no topologies"):
         amortization_gaps(model, target, FOUR[:0], stream=STREAM)
     with pytest.raises(BadArgument, match="tolerance"):
-        optimize_lognormals(FOUR, target, some_numbers(1), stream=STREAM, tolerance=0)
+        optimize_lognormals(FOUR, target, some_parameters(1), stream=STREAM, tolerance=0)
     with pytest.raises(BadArgument, match="shape"):
-        optimize_lognormals(FOUR, target, some_numbers(1, trees=2), stream=STREAM)
+        optimize_lognormals(FOUR, target, some_parameters(1, trees=2), stream=STREAM)
     with pytest.raises(BadArgument, match="not lognormal"):
         amortization_gaps(GraphModel(4, width=4, family=OtherFamily), target, FOUR, stream=STREAM)

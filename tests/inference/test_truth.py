@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from phloem.tasks.models import build_model
 
 from phloem.config import EvaluationConfig, InferConfig, preset
 from phloem.data.alignment import Alignment
@@ -19,14 +20,13 @@ from phloem.inference.training import Training
 from phloem.random_streams import RandomStream
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
-from phloem.tasks.models import build_model
 from phloem.trees.generation import all_topologies
 from phloem.trees.reading import read_trees
 from phloem.trees.sample import TreeSample, pool
 from phloem.trees.splits import SplitFrequencies, split_frequencies, split_table
 from phloem.trees.topology import TopologyBatch
 from phloem.variational.joint import JointModel
-from phloem.variational.support import collect_support, support_of
+from phloem.variational.sbn import collect_support, support_of
 from reference.exact_posterior import exact_posterior
 
 

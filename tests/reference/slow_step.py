@@ -14,8 +14,7 @@ from torch import Tensor
 from phloem.data.patterns import SitePatterns
 from phloem.trees.splits import unpack_bits
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.branch_models import GraphModel, PspModel, SplitModel
-from phloem.variational.joint import JointModel
+from phloem.variational.joint import GraphModel, JointModel, PspModel, SplitModel
 from phloem.variational.sbn import SubsplitNetwork
 from reference.dictionary_sbn import rootings, uses
 from reference.laplacian import dense_features
@@ -49,16 +48,16 @@ def log_q_topology(network: SubsplitNetwork, parent: list[int]) -> Tensor:
     return total.log()
 
 
-def branch_numbers(model: JointModel, topologies: TopologyBatch, tree: int) -> Tensor:
+def branch_parameters(model: JointModel, topologies: TopologyBatch, tree: int) -> Tensor:
     """Location (before its offset) and log scale of every branch of one tree, (branches, 2)."""
     branches = model.branches
     if isinstance(branches, SplitModel | PspModel):
-        located = model.network.support.locate(topologies)
-        rows = branches.table[located.splits[tree].tolist()]
+        indices = model.network.support.indices(topologies)
+        rows = branches.table[indices.splits[tree].tolist()]
         if isinstance(branches, PspModel):
             table = branches.table[len(model.network.support.splits) :]
             for side in range(2):
-                entries = located.subsplits[tree, :, side]
+                entries = indices.subsplits[tree, :, side]
                 rows = rows + torch.stack([table[entry] if entry >= 0 else torch.zeros(2) for entry in entries])
         return rows
     assert isinstance(branches, GraphModel)
@@ -97,8 +96,8 @@ def surrogate(
     log_weights, log_qs = [], []
     for tree in range(len(topologies)):
         parent = topologies.parent[tree].tolist()
-        numbers = branch_numbers(model, topologies, tree)
-        location, log_scale = numbers[:, 0] - 2, numbers[:, 1]
+        parameters = branch_parameters(model, topologies, tree)
+        location, log_scale = parameters[:, 0] - 2, parameters[:, 1]
         log_lengths = location + log_scale.exp() * torch.from_numpy(noise[tree])
         lognormal = torch.distributions.LogNormal(location, log_scale.exp())
         log_q_lengths = lognormal.log_prob(log_lengths.exp()).sum()

@@ -2,7 +2,7 @@
 
 from phloem.arrays import FloatArray
 from phloem.trees.splits import unpack_bits
-from phloem.variational.support import SubsplitSupport
+from phloem.variational.sbn import SubsplitSupport
 from reference.dictionary_sbn import Counts
 
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 from phloem.config.density import DensityConfig
 from phloem.energy.density import TreeDensity, normalize
-from phloem.energy.model import TreeTable
+from phloem.energy.model import FeatureCache
 from phloem.energy.noise import choose_noise
 from phloem.energy.training import DensityTraining
 from phloem.random_streams import RandomStream
@@ -48,7 +48,7 @@ def training_of(sample: TreeSample, *, double: bool = False, **settings) -> Dens
     training = DensityTraining(sample, choose_noise(sample, config), config)
     if double:
         training.density.model.double()
-        training._batches._table = TreeTable(training._batches._table.topologies, torch.float64)
+        training._batches._cache = FeatureCache(training._batches._cache.topologies, torch.float64)
     return training
 
 

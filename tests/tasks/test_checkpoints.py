@@ -9,8 +9,8 @@ import pytest
 import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
+from phloem.tasks.run_directory import Checkpoint, checkpoint_folder, read_checkpoint, write_checkpoint
 
-from inference.test_training import PLAIN, example
 from phloem.config import EvaluationConfig, InferConfig, to_toml
 from phloem.errors import BadArgument, FileProblem
 from phloem.inference.training import Training, train
@@ -18,9 +18,9 @@ from phloem.runs.checkpoints import CheckpointFolder
 from phloem.runs.history import History
 from phloem.storage.arrays import OtherFormat, write_sealed
 from phloem.tasks import run_directory as module
-from phloem.tasks.run_directory import Checkpoint, checkpoint_folder, read_checkpoint, write_checkpoint
-from phloem.variational.support import support_arrays
+from phloem.variational.sbn import support_arrays
 from storage.test_sealed import seal_by_hand
+from support.small_posteriors import PLAIN, example
 
 EVALUATION = EvaluationConfig(reports=4, report_samples=3)
 

@@ -1,11 +1,11 @@
 """From settings to a model: what its first weights depend on, and what is left as it was."""
 
 import torch
-
-from inference.test_training import example
-from phloem.config import InferConfig
 from phloem.tasks.models import build_model
+
+from phloem.config import InferConfig
 from phloem.threads import single_threaded_products
+from support.small_posteriors import example
 
 SUPPORT = example("split")[0].network.support
 

@@ -12,8 +12,7 @@ from phloem.kernels.variational.sbn import draw_entry
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, nni_neighbors, random_topologies
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.sbn import SubsplitNetwork
-from phloem.variational.support import support_of
+from phloem.variational.sbn import SubsplitNetwork, support_of
 from reference.dictionary_sbn import probability, rooted_probability, rootings
 from reference.nested import from_parent, leaves
 from support.sbn_tables import as_dictionary
@@ -61,7 +60,7 @@ def test_log_probabilities_are_those_of_the_dictionary_oracle(topologies, seed):
 def test_rooted_log_probabilities_are_those_of_the_dictionary_oracle(topologies, seed):
     network = random_network(topologies, seed)
     tables = as_dictionary(network.support, network.tables().probabilities)
-    members = network.support.splits[network.support.locate(topologies).splits, 0]
+    members = network.support.splits[network.support.indices(topologies).splits, 0]
     sets = as_sets(network, members)
     for tree, parent in enumerate(topologies.parent):
         expected = {}
@@ -155,10 +154,10 @@ def test_drawn_trees_are_canonical_and_their_splits_and_primary_subsplits_known(
     np.testing.assert_array_equal(draw.topologies.parent, again.parent)
     np.testing.assert_array_equal(draw.topologies.neighbors, again.neighbors)
     leaf_count = topologies.taxon_count
-    assert (draw.located.splits >= 0).all()
-    assert (draw.located.subsplits[:, :, 1] >= 0).all()
-    assert (draw.located.subsplits[:, leaf_count:, 0] >= 0).all()
-    assert (draw.located.subsplits[:, :leaf_count, 0] == -1).all()
+    assert (draw.indices.splits >= 0).all()
+    assert (draw.indices.subsplits[:, :, 1] >= 0).all()
+    assert (draw.indices.subsplits[:, leaf_count:, 0] >= 0).all()
+    assert (draw.indices.subsplits[:, :leaf_count, 0] == -1).all()
     assert torch.isfinite(draw.log_prob).all()
     assert torch.equal(draw.log_prob, network.log_prob(draw.topologies))
 
@@ -244,7 +243,7 @@ def test_large_logits_do_not_overflow_and_many_taxa_do_not_underflow():
 def test_bad_arguments_are_refused():
     network = random_network(all_topologies(5), 1)
     trees = all_topologies(5)[:2]
-    with pytest.raises(BadArgument, match="-1 topologies asked for"):
+    with pytest.raises(BadArgument, match="-1 topologies"):
         network.sample(-1, stream=RandomStream(1, "draws"))
     with pytest.raises(BadArgument, match="one branch number for each"):
         network.log_prob_rooted(trees, np.array([0]))

@@ -1,4 +1,4 @@
-"""A density beside the other estimates that a tree sample gives: its frequencies, and subsplit networks."""
+"""A density compared with other estimates from the same tree sample: its frequencies, and subsplit networks."""
 
 import math
 from typing import Final, NamedTuple
@@ -19,21 +19,21 @@ NAMES: Final[dict[Method, str]] = {"average": "SBN-SA", "em": "SBN-EM"}
 
 
 class Compared(NamedTuple):
-    """How well an estimate predicts trees that it was not made from."""
+    """How well an estimate predicts held-out trees."""
 
     estimate: str
-    log_probability: float  # mean over the trees, by weight
+    log_probability: float  # weighted mean over the trees
     divergence: float  # Kullback–Leibler, from the trees' own frequencies
 
 
 def compare(density: TreeDensity, held_out: TreeSample, smoothing: float) -> tuple[Compared, ...]:
     """The density, the frequencies of the sample that it was fitted to, and subsplit networks fitted to that sample.
 
-    smoothing: the share of every other estimate that is spread over all topologies alike, so that none of them gives
-    a tree no probability at all. SBN-SA counts all rootings alike, SBN-EM has the highest likelihood.
+    smoothing: the share of every other estimate that is spread uniformly over all topologies, so that no tree has
+    probability zero. SBN-SA counts all rootings alike, SBN-EM maximises the likelihood.
     """
     if not 0 < smoothing < 1:
-        raise BadArgument(f"--smoothing {smoothing:g}: give a number between 0 and 1.")
+        raise BadArgument(f"--smoothing {smoothing:g}: give a share between 0 and 1.")
     trees = held_out.normalized().distinct()
     trees = trees[trees.weights > 0]
     estimates = {"energy": density.log_prob(trees.topologies)}
@@ -51,14 +51,14 @@ def compare(density: TreeDensity, held_out: TreeSample, smoothing: float) -> tup
 
 
 def seen_share(sample: TreeSample, trees: TreeSample) -> float:
-    """The share of the trees' weight that is on topologies of the sample."""
+    """The share of the trees' weight on topologies of the sample."""
     known = sample[sample.weights > 0]
     seen = TopologyIndex(known.topologies).find(trees.topologies) >= 0
     return float(trees.normalized().weights[seen].sum())
 
 
 def _log_frequencies(sample: TreeSample, trees: TreeSample) -> FloatArray:
-    """The logarithm of the sample's weight on each of some distinct topologies; -inf where it has none."""
+    """The log weight in the sample of distinct topologies; -inf for those that it lacks."""
     places = TopologyIndex(sample.topologies).find(trees.topologies)
     with np.errstate(divide="ignore"):
         logs: FloatArray = np.log(np.where(places >= 0, sample.weights[places], 0.0))

@@ -1,4 +1,4 @@
-"""A trained density: log-probabilities of topologies that sum to one, and the normaliser that makes them so."""
+"""Trained densities: normalised log-probabilities of topologies, and estimates of the normaliser."""
 
 import math
 from collections.abc import Callable
@@ -18,19 +18,19 @@ from phloem.trees.generation import LARGEST_ENUMERATION, numbered_topologies, to
 from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
 
-HEAVIEST_TAIL = 0.7
-ENOUGH_ALIKE = 0.5  # effective draws, as a share of all: no single one can matter much
-NOISE_CHUNK = 10_000  # trees of the noise at a time, so that many take little memory
+HEAVIEST_TAIL = 0.7  # Pareto k̂ up to which an error can be believed
+ENOUGH_ALIKE = 0.5  # effective draws as a share of all: no single draw matters much
+NOISE_CHUNK = 10_000  # draws of the noise at a time, so that many take little memory
 CHUNK = 20_000  # topologies of an enumeration at a time, so that millions take little memory
 Progress = Callable[[float], None]
 
 
 class Normalizer(NamedTuple):
-    """What is to be taken off a density's logarithms for it to sum to one, and how well it is known."""
+    """log Z, which is subtracted from unnormalised log-densities, and how well it is known."""
 
     log_value: float
     error: float  # standard error; 0 for a sum over all topologies
-    topologies: int | None  # that were summed, None where draws were
+    topologies: int | None  # summed over; None if it was estimated from draws
     draws: int = 0
     effective_draws: float = math.nan
     pareto_shape: float | None = None  # of the weights
@@ -41,12 +41,12 @@ class Normalizer(NamedTuple):
 
     @property
     def is_reliable(self) -> bool:
-        """Whether its error can be believed: weights that are nearly alike, or have a tail that is not too heavy."""
+        """Whether its error can be believed: it is exact, or the weights are nearly alike or not too heavy-tailed."""
         alike = self.effective_draws >= ENOUGH_ALIKE * self.draws
         return self.is_exact or alike or (self.pareto_shape is not None and self.pareto_shape <= HEAVIEST_TAIL)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain numbers; what was not measured is null."""
+        """Its values; null for what was not measured."""
         found = self._asdict()
         found["effective_draws"] = None if math.isnan(self.effective_draws) else self.effective_draws
         return {"method": "sum" if self.is_exact else "importance", **found, "reliable": self.is_reliable}
@@ -79,22 +79,22 @@ def estimate(
 
 
 def log_sum(logarithms: FloatArray) -> float:
-    """log Σ exp, without overflow; of a model that gives no numbers any more there is none."""
+    """log Σ exp, without overflow; raises if the model has diverged."""
     with np.errstate(invalid="ignore"):
         value = float(np.logaddexp.reduce(logarithms))
     if not math.isfinite(value):
         raise TrainingFailed(
-            "density: the model gives no finite numbers any more. Use a lower learning rate (--rate 0.0003)."
+            "density: the model has diverged to values that are not finite. Use a lower learning rate (--rate 0.0003)."
         )
     return value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeDensity:
-    """q(τ) = base(τ)·exp(-F(τ)) / Z over all topologies of the taxa or, with listed noise, over those of the list."""
+    """q(τ) = base(τ)·exp(-F(τ)) / Z over all topologies on the taxa or, with listed noise, over the list."""
 
     config: DensityConfig
-    sample: TreeSample  # what it was fitted to: distinct topologies, with weights that sum to one
+    sample: TreeSample  # it was fitted to: distinct topologies with weights that sum to one
     unnormalized: Unnormalized
     noise: Noise
     normalizer: Normalizer
@@ -104,17 +104,17 @@ class TreeDensity:
         return self.sample.taxa
 
     def log_prob(self, topologies: TopologyBatch) -> FloatArray:
-        """log q(τ), (batch,); -inf for topologies that are not in the list, where there is one."""
+        """log q(τ), (batch,); with listed noise, -inf for topologies that are not in the list."""
         return self.unnormalized.log_density(topologies) - self.normalizer.log_value
 
 
 def is_enumerable(noise: Noise) -> bool:
-    """Whether all topologies that a density with this noise is about can be gone through."""
+    """Whether all topologies with positive density under this noise can be enumerated."""
     return isinstance(noise, ListedNoise) or noise.taxon_count <= LARGEST_ENUMERATION
 
 
 def enumerate_density(density: Unnormalized, noise: Noise, progress: Progress | None = None) -> FloatArray:
-    """log q, not normalised, of the listed topologies or of all, in the order of `all_topologies`; chunk by chunk."""
+    """Unnormalised log q of the listed topologies, or of all in the order of `all_topologies`."""
     if noise.listed is not None:
         return density.log_density(noise.listed)
     count = topology_count(noise.taxon_count)
@@ -130,7 +130,7 @@ def enumerate_density(density: Unnormalized, noise: Noise, progress: Progress | 
 def normalize(
     density: Unnormalized, noise: Noise, draws: int, *, stream: RandomStream, progress: Progress | None = None
 ) -> Normalizer:
-    """log Z: by a sum over all topologies where they can be gone through, else from so many draws of the noise."""
+    """log Z: by a sum over all topologies if they can be enumerated, else estimated from draws of the noise."""
     if is_enumerable(noise):
         values = enumerate_density(density, noise, progress)
         return Normalizer(log_sum(values), 0.0, len(values))

@@ -16,8 +16,7 @@ from phloem.energy.training import new_model
 from phloem.storage.arrays import Sealed, making_sense, prefixed, read_sealed, without_prefix, write_sealed
 from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.sbn import SubsplitNetwork
-from phloem.variational.support import support_arrays, support_from
+from phloem.variational.sbn import SubsplitNetwork, support_arrays, support_from
 
 FORMAT = "1"
 

@@ -1,4 +1,4 @@
-"""The energy of a topology: one number from the features of its nodes."""
+"""The energy of a topology, from the learnable features of its nodes; and densities up to a constant."""
 
 from dataclasses import dataclass
 
@@ -8,18 +8,17 @@ from torch import Tensor, nn
 
 from phloem.arrays import FloatArray, LongArray, RealArray
 from phloem.energy.noise import Noise
-from phloem.features.graph import FEWEST_TAXA_TO_PROJECT, DenseStates, NodeStates, RawStates, TreeGraph
-from phloem.features.layers import run
-from phloem.features.learnable import ConvolutionChoice, NodeFeatures, TreeReadout
+from phloem.features.convolutions import ConvolutionChoice, NodeFeatures, TreeReadout
+from phloem.features.layers import FEWEST_TAXA_TO_PROJECT, DenseStates, NodeStates, RawStates, TreeGraph, run
 from phloem.kernels.features.dirichlet import project_tips
 from phloem.trees.topology import TopologyBatch
 
-MOST_BYTES = 1 << 30  # of features; those of more trees are computed when they are needed
-CHUNK_NODES = 4_096  # nodes that are scored at a time: few enough for their states to stay in the cache
+MOST_BYTES = 1 << 30  # of cached features; above this they are computed when needed
+CHUNK_NODES = 4_096  # scored at a time: few enough for their states to stay in the processor's cache
 
 
-class TreeTable:
-    """Some topologies; any of them can be had as what a network begins with."""
+class FeatureCache:
+    """The raw features of a fixed list of topologies, held in memory if they are small enough."""
 
     def __init__(self, topologies: TopologyBatch, dtype: torch.dtype = torch.float32) -> None:
         self.topologies = topologies
@@ -37,7 +36,7 @@ class TreeTable:
     def states(
         self, places: LongArray, others: TopologyBatch | None = None
     ) -> tuple[TopologyBatch, NodeStates, TreeGraph]:
-        """The trees at some places, and others after them, with their raw features and the graph that they are on."""
+        """The trees at some places of the list, then others, with their raw features and the graph of their nodes."""
         topologies = self.topologies.take(places)
         if others is not None and len(others):
             topologies = TopologyBatch.concatenate([topologies, others])
@@ -53,7 +52,7 @@ class TreeTable:
 class EnergyModel(nn.Module):
     """F(τ) = MLP(Σ_v h_v): the lower, the more probable a topology (Zhang 2023).
 
-    The last bias takes the place of log Z and is learned with the rest, so that a trained model nearly sums to one.
+    The last bias plays the part of log Z and is learned with the rest, so a trained model nearly sums to one.
     """
 
     def __init__(
@@ -69,27 +68,27 @@ class EnergyModel(nn.Module):
 
     def energy(self, states: NodeStates, graph: TreeGraph) -> Tensor:
         """F(τ), (trees,), from raw features."""
-        steps, states = self.features.pending(states, graph)
-        return run(steps + self.readout.steps(), states, graph)[:, 0]
+        layers, states = self.features.pending_layers(states, graph)
+        return run(layers + self.readout.layers(), states, graph)[:, 0]
 
     def energies(self, topologies: TopologyBatch) -> FloatArray:
-        """F(τ), (batch,); nothing is kept for gradients."""
+        """F(τ), (batch,), without gradients."""
         values = np.empty(len(topologies))
-        step = max(1, CHUNK_NODES // topologies.node_count)
+        chunk = max(1, CHUNK_NODES // topologies.node_count)
         with torch.no_grad():
-            for start in range(0, len(topologies), step):
-                chunk = topologies[start : start + step]
-                values[start : start + step] = self.energy(*self.features.raw_states(chunk)).numpy()
+            for start in range(0, len(topologies), chunk):
+                states, graph = self.features.raw_states(topologies[start : start + chunk])
+                values[start : start + chunk] = self.energy(states, graph).numpy()
         return values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unnormalized:
-    """log q(τ) = log base(τ) - F(τ), up to a constant: the network says by how much q differs from its base."""
+    """log q(τ) = log base(τ) - F(τ), up to a constant: the network learns how q differs from its base."""
 
     model: EnergyModel
     base: Noise
 
     def log_density(self, topologies: TopologyBatch) -> FloatArray:
-        """log q(τ), not normalised, (batch,); -inf for what the base never gives."""
+        """log q(τ), unnormalised, (batch,); -inf for topologies that the base never gives."""
         return self.base.log_prob(topologies) - self.model.energies(topologies)

@@ -1,4 +1,4 @@
-"""Noise contrastive estimation (Gutmann & Hyvärinen 2012): the loss, and the batches it takes."""
+"""Noise contrastive estimation (Gutmann & Hyvärinen 2012): the loss, and batches of data and noise."""
 
 import math
 from typing import NamedTuple
@@ -6,17 +6,17 @@ from typing import NamedTuple
 import numpy as np
 
 from phloem.arrays import FloatArray
-from phloem.energy.model import TreeTable
+from phloem.energy.model import FeatureCache
 from phloem.energy.noise import Noise
 from phloem.errors import BadArgument
-from phloem.features.graph import NodeStates, TreeGraph
+from phloem.features.layers import NodeStates, TreeGraph
 from phloem.random_streams import RandomStream
 from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch, TopologyIndex
 
 
 class Contrast(NamedTuple):
-    """The loss, and its gradient for every log q(τ)."""
+    """The loss, and its gradient with respect to every log q(τ)."""
 
     loss: float
     gradient: FloatArray  # (trees,)
@@ -25,25 +25,25 @@ class Contrast(NamedTuple):
 def contrast(
     log_model: FloatArray, log_noise: FloatArray, data: FloatArray, noise: FloatArray, ratio: float = 1.0
 ) -> Contrast:
-    """J over some trees, (trees,) each.
+    """The loss J with ν = `ratio` draws of the noise for each of the data; all arrays are (trees,).
 
-    data, noise: the share of the data and of the noise that each tree has: those of a batch, or probabilities for the
-    expected loss. log_noise: the noise's log-probability of it. ratio: ν.
+    data, noise: each tree's share of the data and of the noise, in a batch or, for the expected loss, as probabilities.
+    log_noise: each tree's log-probability under the noise.
     """
     with np.errstate(invalid="ignore"):
         difference = log_model - log_noise - math.log(ratio)
         of_data, of_noise = data * np.logaddexp(0, -difference), ratio * noise * np.logaddexp(0, difference)
         down, up = data * _logistic(-difference), ratio * noise * _logistic(difference)
-    # What has no share has no loss, also where the logarithms are infinite: such a tree has 0 · ∞.
+    # A tree without a share has no loss, even if its logarithms are infinite, which would give 0 · ∞.
     losses = np.where(data > 0, of_data, 0.0) + np.where(noise > 0, of_noise, 0.0)
     return Contrast(float(losses.sum()), np.where(noise > 0, up, 0.0) - np.where(data > 0, down, 0.0))
 
 
 def best_loss(data: FloatArray, noise: FloatArray, ratio: float = 1.0) -> float:
-    """J*, from the probabilities of all trees, (trees,): no model has a lower expected loss.
+    """J*, the lowest expected loss of any model, from the probabilities of all trees, (trees,).
 
     With a = 1/(1+ν) and the mixture m = a·data + (1-a)·noise, J* = (1+ν)·(H(a) - a·KL(data‖m) - (1-a)·KL(noise‖m)),
-    where H is the entropy of a coin; for ν = 1 this is 2·log 2 - 2·JSD(data ‖ noise).
+    where H is the binary entropy; for ν = 1 this is 2·log 2 - 2·JSD(data ‖ noise).
     """
     share = 1 / (1 + ratio)
     mixture = share * data + (1 - share) * noise
@@ -53,7 +53,7 @@ def best_loss(data: FloatArray, noise: FloatArray, ratio: float = 1.0) -> float:
 
 
 def divergence(of: FloatArray, towards: FloatArray) -> float:
-    """Kullback–Leibler, Σ p·log(p/q), from probabilities; infinite where q has none of what p has."""
+    """Kullback–Leibler divergence Σ p·log(p/q) of two vectors of probabilities; infinite if q is 0 where p is not."""
     seen = of > 0
     with np.errstate(divide="ignore"):
         return float(of[seen] @ np.log(of[seen] / towards[seen]))
@@ -66,7 +66,7 @@ def _logistic(x: FloatArray) -> FloatArray:
 
 
 class Batch(NamedTuple):
-    """Distinct trees, and which shares of the data's and of the noise's draws each of them has."""
+    """Distinct trees, with the share of the data's and of the noise's draws that each of them has."""
 
     states: NodeStates
     graph: TreeGraph
@@ -77,7 +77,7 @@ class Batch(NamedTuple):
 
 
 class Batches:
-    """Draws from a weighted sample and from noise; the n-th batch is a function of the seed and of n."""
+    """Draws from a weighted sample and from noise; the n-th batch depends on the seed and on n alone."""
 
     def __init__(self, sample: TreeSample, noise: Noise, *, size: int, ratio: int, seed: int) -> None:
         observed = sample.distinct().normalized()
@@ -85,22 +85,22 @@ class Batches:
         self._noise, self._size, self._ratio = noise, size, ratio
         log_noise = noise.log_prob(observed.topologies)
         if not np.isfinite(log_noise).all():
-            raise BadArgument("noise: some trees of the data have no probability under it. Use another noise.")
-        self._steps = np.cumsum(observed.weights)
+            raise BadArgument("noise: some trees of the data have probability zero under it. Use another noise.")
+        self._cumulative = np.cumsum(observed.weights)
         self._data_stream = RandomStream(seed, "density/data")
         self._noise_stream = RandomStream(seed, "density/noise")
         if noise.listed is None:
-            self._table = TreeTable(observed.topologies)
+            self._cache = FeatureCache(observed.topologies)
             self._places, self._log_noise = np.arange(len(observed)), log_noise
         else:
-            self._table = TreeTable(noise.listed)
+            self._cache = FeatureCache(noise.listed)
             self._places = TopologyIndex(noise.listed).find(observed.topologies)
             self._log_noise = np.full(len(noise.listed), -math.log(len(noise.listed)))
 
     def at(self, step: int) -> Batch:
-        """The batch of a step: `size` trees of the data and `ratio` times as many of the noise."""
+        """The batch of a training step: `size` trees of the data and `ratio` times as many of the noise."""
         uniform = self._data_stream.at(step).generator().random(self._size)
-        drawn = np.searchsorted(self._steps, uniform * self._steps[-1], side="right")
+        drawn = np.searchsorted(self._cumulative, uniform * self._cumulative[-1], side="right")
         data = self._places[np.minimum(drawn, len(self._places) - 1)]
         stream = self._noise_stream.at(step)
         if self._noise.listed is not None:
@@ -108,9 +108,9 @@ class Batches:
         return self._open_batch(data, stream)
 
     def _listed_batch(self, data: np.ndarray, noise: np.ndarray) -> Batch:
-        """Data and noise are places in the same table."""
+        """The batch from data and noise given as places in the same list."""
         places, group = np.unique(np.concatenate([data, noise]), return_inverse=True)
-        trees, states, graph = self._table.states(places)
+        trees, states, graph = self._cache.states(places)
         count = len(data)
         return Batch(
             states,
@@ -122,20 +122,20 @@ class Batches:
         )
 
     def _open_batch(self, data: np.ndarray, stream: RandomStream) -> Batch:
-        """The noise's trees are new ones, some of them equal to each other or to the data's."""
+        """The batch with newly drawn trees of the noise, which may equal each other or the data's."""
         places, counts = np.unique(data, return_counts=True)
         draw = self._noise.draw(self._size * self._ratio, stream=stream)
-        numbers = {row.tobytes(): number for number, row in enumerate(self._table.topologies.parent[places])}
-        group = [numbers.setdefault(row.tobytes(), len(numbers)) for row in draw.topologies.parent]
-        first = np.full(len(numbers), -1)
-        first[group[::-1]] = np.arange(len(group))[::-1]  # where each was drawn first
+        index = {row.tobytes(): place for place, row in enumerate(self._cache.topologies.parent[places])}
+        group = [index.setdefault(row.tobytes(), len(index)) for row in draw.topologies.parent]
+        first = np.full(len(index), -1)
+        first[group[::-1]] = np.arange(len(group))[::-1]  # the first draw of each
         others = first[len(places) :]
-        trees, states, graph = self._table.states(places, draw.topologies.take(others))
+        trees, states, graph = self._cache.states(places, draw.topologies.take(others))
         return Batch(
             states,
             graph,
             trees,
             np.concatenate([self._log_noise[places], draw.log_prob[others]]),
             np.concatenate([counts / len(data), np.zeros(len(others))]),
-            np.bincount(group, minlength=len(numbers)) / len(group),
+            np.bincount(group, minlength=len(index)) / len(group),
         )

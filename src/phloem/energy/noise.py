@@ -1,4 +1,4 @@
-"""What a density is told apart from: distributions over topologies that can be sampled and have probabilities."""
+"""Noise for contrastive estimation: distributions over topologies that can be sampled and have known probabilities."""
 
 import math
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch, TopologyIndex
 from phloem.variational.sbn import SubsplitNetwork, fit_network
 
-MOST_TAXA_TO_LIST = 8  # 10,395 topologies, whose raw features take 5 MB
+MOST_TAXA_TO_LIST = 8  # with 10,395 topologies, whose raw features take 5 MB
 PSEUDO_COUNT = 1e-6  # of every subsplit, as a share of the sample
 
 
@@ -30,8 +30,8 @@ class NoiseDraw(NamedTuple):
 class Noise(ABC):
     """A distribution over topologies on n taxa.
 
-    `listed` has all topologies that it can give where these are few; they are then equally probable, and `places`
-    draws from them without making a tree.
+    If it gives only a few topologies, all equally probable, `listed` has them, and `places` draws from the list without
+    building trees.
     """
 
     taxon_count: int
@@ -39,11 +39,11 @@ class Noise(ABC):
 
     @abstractmethod
     def draw(self, count: int, *, stream: RandomStream) -> NoiseDraw:
-        """Independent topologies; the stream's particles are theirs."""
+        """Independent topologies, drawn with the stream's random numbers."""
 
     @abstractmethod
     def log_prob(self, topologies: TopologyBatch) -> FloatArray:
-        """Log-probabilities, (batch,); -inf for what it never gives."""
+        """Log-probabilities, (batch,); -inf for topologies that it never gives."""
 
     def places(self, count: int, *, stream: RandomStream) -> LongArray:
         """Draws as places in `listed`."""
@@ -53,7 +53,7 @@ class Noise(ABC):
 
 @final
 class UniformNoise(Noise):
-    """Every topology alike."""
+    """The uniform distribution over all topologies."""
 
     def __init__(self, taxon_count: int) -> None:
         self.taxon_count = taxon_count
@@ -71,7 +71,7 @@ class UniformNoise(Noise):
 
 @final
 class ListedNoise(Noise):
-    """Some topologies alike, and no others."""
+    """The uniform distribution over some topologies."""
 
     listed: TopologyBatch
 
@@ -81,33 +81,33 @@ class ListedNoise(Noise):
         self._index = TopologyIndex(self.listed)
 
     def draw(self, count: int, *, stream: RandomStream) -> NoiseDraw:
-        """Topologies of the list."""
+        """Topologies from the list."""
         places = self.places(count, stream=stream)
         return NoiseDraw(self.listed[places], np.full(count, -math.log(len(self.listed))))
 
     def log_prob(self, topologies: TopologyBatch) -> FloatArray:
-        """Minus the logarithm of the list's length, for what is in it."""
+        """Minus the logarithm of the list's length; -inf for topologies that are not in it."""
         found = self._index.find(topologies) >= 0
         return np.where(found, -math.log(len(self.listed)), -np.inf)
 
 
 @final
 class SubsplitNoise(Noise):
-    """A subsplit network's topologies, and with a small probability any topology at all.
+    """A subsplit network mixed with a small share of the uniform distribution.
 
-    A network alone gives nothing outside its support, where the density would then be free to rise unseen.
+    A network alone gives nothing outside its support, where the density could then rise unnoticed.
     """
 
     def __init__(self, network: SubsplitNetwork, uniform_share: float) -> None:
         if not 0 < uniform_share < 1:
-            raise BadArgument(f"noise: a uniform share of {uniform_share:g}. Give a number between 0 and 1.")
+            raise BadArgument(f"noise: a uniform share of {uniform_share:g}. Give one between 0 and 1.")
         self.network = network
         self.taxon_count = len(network.support.taxa)
         self.uniform_share = uniform_share
         self._log_uniform = math.log(uniform_share) - math.log(topology_count(self.taxon_count))
 
     def draw(self, count: int, *, stream: RandomStream) -> NoiseDraw:
-        """Topologies of the network, some of them replaced by uniform ones."""
+        """Topologies from the network, some of them replaced by uniform ones."""
         topologies = self.network.sample(count, stream=stream.named("network"))
         replaced = np.flatnonzero(stream.named("share").generator().random(count) < self.uniform_share)
         if len(replaced):
@@ -126,7 +126,7 @@ class SubsplitNoise(Noise):
 
 
 def choose_noise(sample: TreeSample, config: DensityConfig) -> Noise:
-    """The noise that the config names, for a sample."""
+    """The noise named by the config, for a sample."""
     if config.noise == "uniform":
         return UniformNoise(len(sample.taxa))
     if config.noise == "listed":
@@ -136,5 +136,5 @@ def choose_noise(sample: TreeSample, config: DensityConfig) -> Noise:
 
 
 def choose_base(noise: Noise, config: DensityConfig) -> Noise:
-    """What the energy is relative to: the noise, or, if the config says so, all topologies alike."""
+    """What the energy is relative to: the noise or, if the config says so, the uniform distribution."""
     return UniformNoise(noise.taxon_count) if config.noise == "sbn" and config.base == "uniform" else noise

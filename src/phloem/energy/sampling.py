@@ -1,4 +1,4 @@
-"""Topologies drawn from a density: exactly, by importance resampling, or by a Markov chain."""
+"""Sampling topologies from a density: exactly, by importance resampling, or by Markov chains."""
 
 import math
 from typing import Any, Final, NamedTuple
@@ -15,12 +15,15 @@ from phloem.trees.generation import numbered_topologies, random_nni
 from phloem.trees.topology import TopologyBatch
 
 METHODS: Final = ("auto", "exact", "importance", "mcmc")
-POOL_FACTOR, LEAST_POOL = 20, 10_000  # draws of the noise for each that is wanted, and at least
+POOL_FACTOR, LEAST_POOL = 20, 10_000  # draws of the noise for each wanted topology, and at least
 CHUNK = 10_000  # draws of the noise at a time
+CHAINS = 64  # side by side, so that a transition is one call of the network
+BURNIN = 200  # transitions that are discarded; chains start at draws of the noise
+THINNING = 10
 
 
 class DensityDraws(NamedTuple):
-    """Topologies from a density, all of the same weight, how they were drawn, and how good they are."""
+    """Topologies from a density, all of equal weight, how they were drawn, and measures of their quality."""
 
     topologies: TopologyBatch
     method: str
@@ -30,15 +33,15 @@ class DensityDraws(NamedTuple):
 def sample_density(
     density: TreeDensity, count: int, *, stream: RandomStream, method: str = "auto", progress: Progress | None = None
 ) -> DensityDraws:
-    """Draw topologies. `auto` is `exact` where all topologies can be gone through, else `importance`."""
+    """Draw topologies. `auto` is `exact` if all topologies can be enumerated, else `importance`."""
     if method not in METHODS:
         raise BadArgument(f"--method {method}: choose one of {', '.join(METHODS)}.")
     if count < 1:
-        raise BadArgument(f"density: {count} trees asked for. Ask for at least 1.")
+        raise BadArgument(f"density: cannot sample {count} trees. Give at least 1.")
     enumerable = is_enumerable(density.noise)
     if method == "exact" and not enumerable:
         raise BadArgument(
-            f"--method exact: {density.noise.taxon_count} taxa have too many topologies to go through. "
+            f"--method exact: {density.noise.taxon_count} taxa have too many topologies to enumerate. "
             "Use importance or mcmc."
         )
     if method == "exact" or (method == "auto" and enumerable):
@@ -62,7 +65,7 @@ def sample_exactly(
 def resample(
     density: TreeDensity, count: int, *, stream: RandomStream, progress: Progress | None = None
 ) -> DensityDraws:
-    """Many draws of the noise, from which as many as are wanted are chosen by their weights q/p_noise."""
+    """Resample from a large pool of noise, by the weights q/p_noise."""
     pool = max(POOL_FACTOR * count, LEAST_POOL)
     starts = np.arange(0, pool, CHUNK)
 
@@ -76,7 +79,7 @@ def resample(
         if progress:
             progress((start + len(drawn.log_prob)) / pool)
     chosen = _choose(log_weights, count, stream.named("choice"))
-    # Trees of a large pool would fill the memory: those that were chosen are drawn once more.
+    # A large pool of trees would fill the memory: those chosen are drawn once more.
     order = np.argsort(chosen, kind="stable")
     parents = np.empty((count, drawn.topologies.node_count), drawn.topologies.parent.dtype)
     for start, part in zip(starts.tolist(), np.split(order, np.searchsorted(chosen[order], starts[1:])), strict=True):
@@ -90,17 +93,12 @@ def resample(
     return DensityDraws(TopologyBatch.from_canonical(parents), "importance", quality)
 
 
-CHAINS = 64  # side by side, so that each step is one call of the network
-BURNIN = 200  # steps that are forgotten; chains begin with draws of the noise
-THINNING = 10
-
-
 def sample_chains(
     density: TreeDensity, count: int, *, stream: RandomStream, progress: Progress | None = None
 ) -> DensityDraws:
-    """Metropolis–Hastings: every other step proposes a random interchange, the others a new draw of the noise."""
+    """Metropolis–Hastings, which alternately proposes a random interchange and a new draw of the noise."""
     if isinstance(density.noise, ListedNoise):
-        raise BadArgument("--method mcmc: a list of topologies has no neighbours to go to. Use exact.")
+        raise BadArgument("--method mcmc: listed topologies have no neighbours to move to. Use exact.")
     chains = min(CHAINS, count)
     kept = math.ceil(count / chains)
     steps = BURNIN + kept * THINNING
@@ -131,7 +129,7 @@ def sample_chains(
 
 
 class _State(NamedTuple):
-    """Where the chains are; the arrays change in place."""
+    """The chains' current topologies; the arrays change in place."""
 
     parent: np.ndarray  # (chains, nodes)
     log_model: FloatArray  # (chains,)
@@ -139,7 +137,7 @@ class _State(NamedTuple):
 
 
 def _propose(density: TreeDensity, state: _State, interchange: bool, stream: RandomStream) -> int:
-    """One step of all chains; returns how many have moved."""
+    """One transition of all chains; returns how many have moved."""
     if interchange:
         proposed = random_nni(TopologyBatch.from_canonical(state.parent.copy()), stream=stream.named("interchange"))
         log_noise = density.noise.log_prob(proposed)
@@ -157,15 +155,15 @@ def _propose(density: TreeDensity, state: _State, interchange: bool, stream: Ran
 
 
 def _choose(log_weights: FloatArray, count: int, stream: RandomStream) -> LongArray:
-    """Places, drawn independently with these weights."""
-    steps = np.cumsum(np.exp(log_weights - log_weights.max()))
-    places = np.searchsorted(steps, stream.generator().random(count) * steps[-1], side="right")
-    chosen: LongArray = np.minimum(places, len(steps) - 1)
+    """Places drawn independently with these weights."""
+    cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
+    places = np.searchsorted(cumulative, stream.generator().random(count) * cumulative[-1], side="right")
+    chosen: LongArray = np.minimum(places, len(cumulative) - 1)
     return chosen
 
 
 def _scale_reduction(values: FloatArray) -> float | None:
-    """R̂ of values (draws, chains): near 1 where chains agree; None where there are too few to tell."""
+    """R̂ of values (draws, chains), near 1 if the chains agree; None if there are too few to tell."""
     draws, chains = values.shape
     if draws < 2 or chains < 2:
         return None
@@ -175,7 +173,7 @@ def _scale_reduction(values: FloatArray) -> float | None:
 
 
 def _effective_draws(values: FloatArray) -> float | None:
-    """What values (draws, chains) are worth in independent ones, by how far the chains' means lie apart."""
+    """The number of independent draws that values (draws, chains) are worth, from the variance of the chains' means."""
     chains = values.shape[1]
     between = values.mean(axis=0).var(ddof=1) if chains > 1 else 0.0
     return min(float(values.size), float(chains * values.var(ddof=1) / between)) if between > 0 else None

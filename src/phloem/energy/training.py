@@ -15,8 +15,7 @@ from phloem.energy.model import EnergyModel, Unnormalized
 from phloem.energy.nce import Batches, contrast
 from phloem.energy.noise import MOST_TAXA_TO_LIST, ListedNoise, Noise, choose_base
 from phloem.errors import BadArgument
-from phloem.inference.adam import Adam
-from phloem.inference.training import decay_at
+from phloem.inference.training import Adam, decay_at
 from phloem.random_streams import RandomStream
 from phloem.runs.driver import Trainable, report_steps, take_steps
 from phloem.runs.history import History
@@ -54,15 +53,15 @@ class DensityReport(NamedTuple):
 
 
 class Appraisal(NamedTuple):
-    """What is known of a density at a moment."""
+    """How a density compares with a sample."""
 
     normalizer: Normalizer
-    expected_loss: float | None  # J over all topologies; None where these are too many
+    expected_loss: float | None  # J over all topologies; None if these are too many
     divergence: float  # Kullback–Leibler, from the sample to the normalised density
 
 
 class Appraiser:
-    """Compares densities with a sample: over all topologies where they are few, else by draws of the noise."""
+    """Compares densities with a sample: over all topologies if they are few, else with draws of the noise."""
 
     def __init__(self, sample: TreeSample, noise: Noise, *, ratio: float, draws: int) -> None:
         observed = sample.distinct().normalized()
@@ -76,7 +75,7 @@ class Appraiser:
             self._log_noise = noise.log_prob(self._all)
 
     def __call__(self, density: Unnormalized, *, stream: RandomStream) -> Appraisal:
-        """Appraise a density. The stream is for draws."""
+        """Appraise a density; the stream is for draws of the noise."""
         if self._all is None:
             normalizer = estimate(density, self._noise, self._draws, stream=stream)
             log_observed = density.log_density(self._observed.topologies)
@@ -92,18 +91,18 @@ class Appraiser:
 
 
 def few_topologies(noise: Noise) -> TopologyBatch | None:
-    """All topologies that a density with this noise is about, if they are few enough to go through at every report."""
+    """All topologies with positive density under this noise, if they are few enough to enumerate at every report."""
     if isinstance(noise, ListedNoise):
         return noise.listed
     return all_topologies(noise.taxon_count) if noise.taxon_count <= MOST_TAXA_TO_LIST else None
 
 
 class DensityStep(NamedTuple):
-    """What a step saw."""
+    """The outcome of a step."""
 
     step: int  # counted from 1
     loss: float  # of its batch, before the parameters moved
-    skipped: bool  # the loss or its gradient was no finite number, and the parameters stayed where they were
+    skipped: bool  # the loss or its gradient was not finite, and the parameters did not move
 
     @property
     def value(self) -> float | None:
@@ -112,7 +111,7 @@ class DensityStep(NamedTuple):
 
 
 class DensityTraining(Trainable):
-    """A model on its way to a sample. Given the config and the seed, the n-th step has its own random numbers."""
+    """An energy model being trained on a sample. A step's random numbers depend on the seed and its number alone."""
 
     name = "density"
     value = "loss"
@@ -121,7 +120,7 @@ class DensityTraining(Trainable):
     def __init__(
         self, sample: TreeSample, noise: Noise, config: DensityConfig, *, model: EnergyModel | None = None
     ) -> None:
-        """model: in place of the one that the config describes, such as one with a convolution of your own."""
+        """model: replaces the one described by the config, for example one with your own convolution."""
         super().__init__(config.steps)
         if noise.taxon_count != len(sample.taxa):
             raise BadArgument(f"density: noise on {noise.taxon_count} taxa for trees on {len(sample.taxa)}.")
@@ -133,7 +132,7 @@ class DensityTraining(Trainable):
         self._adam = Adam(model.parameters(), clipping=config.clipping)
 
     def step(self) -> DensityStep:
-        """Draw trees of the data and of the noise, and move the parameters so as to tell them better apart."""
+        """Draw trees of the data and of the noise, and move the parameters to discriminate between them."""
         number = self._next_step()
         loss = self.gradients(number)
         moved = math.isfinite(loss) and self._adam.step(self.config.rate * decay_at(number, self.config))
@@ -141,7 +140,7 @@ class DensityTraining(Trainable):
         return DensityStep(number, loss, not moved)
 
     def gradients(self, number: int) -> float:
-        """Leave a step's gradients with the parameters; returns the loss."""
+        """Set the parameters' gradients for a step; returns the loss."""
         batch = self._batches.at(number)
         energy = self.density.model.energy(batch.states, batch.graph)
         base = self.density.base
@@ -153,7 +152,7 @@ class DensityTraining(Trainable):
         return found.loss
 
     def state(self) -> dict[str, AnyArray]:
-        """All that the next step depends on, besides the config, the sample and the noise."""
+        """Everything the next step depends on besides the config, the sample and the noise."""
         return {
             **{f"model.{name}": tensor.detach().numpy() for name, tensor in self.density.model.state_dict().items()},
             **{f"adam.{name}": array for name, array in self._adam.state().items()},
@@ -199,7 +198,7 @@ def train_density(
 
 
 def new_model(taxon_count: int, config: DensityConfig) -> EnergyModel:
-    """First parameters, by the seed alone."""
+    """A model with initial parameters that depend on the seed alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(RandomStream(config.seed, "density/parameters").generator().integers(2**63)))
         return EnergyModel(taxon_count, config.convolution, depth=config.depth, width=config.width)

@@ -1,1 +1,1 @@
-"""What a tree looks like to a network: raw features, their files, and the way back."""
+"""Raw features of trees, their files, and learnable features by graph networks."""

@@ -1,8 +1,8 @@
 """Feature files: node features of many trees in one `.npz`, written and read a few trees at a time.
 
-Binary trees are stacked: `parent` (B, 2n-2) and `features` (B, 2n-2, channels). Others have a set of
-arrays each: `parent_0`, `features_0`, `parent_1`, … Both have `taxa` (n) and `weights` (B). No file holds
-pickled objects, and none is ever loaded.
+Binary trees are stacked: `parent` (B, 2n-2) and `features` (B, 2n-2, channels). Other trees have their own arrays:
+`parent_0`, `features_0`, `parent_1`, … Both have `taxa` (n) and `weights` (B). Pickled objects are never written or
+loaded.
 """
 
 import zipfile
@@ -20,7 +20,7 @@ from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.tree import Tree, WeightedTrees
 
-# Trees embedded at a time: enough to be fast, little enough to fit anywhere.
+# Features embedded at a time: enough to be fast, few enough to fit anywhere.
 CHUNK_BYTES = 64 * 2**20
 MADE_BY = "phloem embed"
 
@@ -41,7 +41,7 @@ def write_stacked(path: Path, sample: TreeSample, embed: Callable[[TopologyBatch
 
 
 def write_separately(path: Path, sample: WeightedTrees, embed: Callable[[Tree], FloatArray]) -> None:
-    """Write the features of trees of any degrees, a set of arrays for each tree."""
+    """Write the features of trees of any degrees, with separate arrays for each tree."""
     with atomic_write(path) as stream, zipfile.ZipFile(stream, "w") as archive:
         add_array(archive, "taxa", np.array(sample.taxa))
         add_array(archive, "weights", sample.weights)
@@ -51,7 +51,7 @@ def write_separately(path: Path, sample: WeightedTrees, embed: Callable[[Tree], 
 
 
 def read_features(path: Path) -> tuple[tuple[str, ...], Iterator[FloatArray]]:
-    """The taxa and, one tree after the other, the features (nodes, channels) of a feature file."""
+    """The taxa of a feature file and, tree by tree, the features (nodes, channels)."""
     content = open_archive(path, MADE_BY)
     names = set(content.namelist())
     if "taxa.npy" not in names or not names & {"features.npy", "features_0.npy"}:
@@ -70,23 +70,21 @@ def _each_tree(path: Path, archive: zipfile.ZipFile, names: set[str]) -> Iterato
         return
     for index in range(sum(name.startswith("features_") for name in names)):
         if f"features_{index}.npy" not in names:
-            raise FileProblem(f"{path}: has no array `features_{index}`. They are counted from 0 without a gap.")
+            raise FileProblem(f"{path}: has no array `features_{index}`. They must be numbered from 0 without gaps.")
         with reading_member(path, archive, f"features_{index}") as member:
             rows = np.lib.format.read_array(member, allow_pickle=False)
             if rows.ndim != 2 or rows.dtype.kind != "f":
-                raise ValueError(
-                    f"{rows.dtype} of shape {rows.shape}, where floats of shape (nodes, channels) are expected"
-                )
+                raise ValueError(f"{rows.dtype} of shape {rows.shape} instead of floats of shape (nodes, channels)")
             yield rows
 
 
 def _each_row(member: IO[bytes]) -> Iterator[FloatArray]:
-    """The slices of an array along its first axis, without holding all of it."""
+    """The slices of an array along its first axis, without loading all of it."""
     version = np.lib.format.read_magic(member)
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, fortran_order, dtype = read_header(member)
     if len(shape) != 3 or min(shape) < 0 or dtype.kind != "f":
-        raise ValueError(f"{dtype} of shape {shape}, where floats of shape (trees, nodes, channels) are expected")
+        raise ValueError(f"{dtype} of shape {shape} instead of floats of shape (trees, nodes, channels)")
     if fortran_order:
         yield from np.frombuffer(member.read(), dtype).reshape(shape[::-1]).T
         return

@@ -1,7 +1,13 @@
-"""The layers that graph networks are made of, with gradients written by hand, and how a chain of them runs."""
+"""The layers of graph networks on trees, with gradients written by hand.
+
+`TreeGraph` joins the trees of a batch, `NodeStates` are what a layer reads, a `Layer` is one fused map of them, and
+`run` applies a chain of layers as a single differentiable function.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
@@ -9,43 +15,257 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from phloem.arrays import RealArray
+from phloem.arrays import FloatArray, IntArray, RealArray
 from phloem.autograd import refuse_second_derivatives
 from phloem.errors import BadArgument
-from phloem.features.graph import DenseStates, NodeStates, TreeGraph
-from phloem.kernels.features import layers
+from phloem.features.raw import tree_features
+from phloem.kernels.features import layers as kernels
+from phloem.kernels.features.dirichlet import project_tips, project_tips_backward
+from phloem.trees.topology import TopologyBatch
+from phloem.trees.tree import Tree
+
+# From this size on two passes over a tree are cheaper than products with its one-hot features (benchmarks/features.py).
+FEWEST_TAXA_TO_PROJECT = 64
 
 Scaling = Literal["sum", "mean", "symmetric"]
-Saved = tuple[Any, ...]
+Saved = tuple[Any, ...]  # what a layer keeps from its forward pass for its backward pass
 
 
-class Step(ABC):
-    """A differentiable map of states, (nodes, inputs) → (nodes, outputs), with parameters.
+@dataclass(frozen=True, eq=False)
+class TreeGraph:
+    """All nodes of a batch of trees, tree by tree, with their neighbours and the branches between them.
 
-    The last ones of a chain may go on to other rows than nodes: branches or trees.
+    Neighbours are padded with -1 after the last. Branches are in tree order, then in the order of their lower nodes.
+    """
+
+    neighbors: IntArray  # (nodes, width)
+    branches: IntArray  # (branches, 2)  lower and upper end
+    tree_starts: IntArray  # (trees + 1,)  where each tree's nodes begin
+
+    def __post_init__(self) -> None:
+        for array in (self.neighbors, self.branches, self.tree_starts):
+            if array.dtype != np.int32 or not array.flags.c_contiguous:
+                raise BadArgument("graph: the arrays must be contiguous and of 32-bit integers.")
+        nodes, slots = np.nonzero(self.neighbors >= 0)
+        pairs = np.stack([nodes, self.neighbors[nodes, slots]], axis=1)
+        mutual = np.array_equal(np.unique(pairs, axis=0), np.unique(pairs[:, ::-1], axis=0))
+        gaps = (np.diff((self.neighbors < 0).astype(np.int8), axis=1) < 0).any()
+        if not mutual or gaps or (self.degrees < 1).any() or pairs.max(initial=0) >= len(self.neighbors):
+            raise BadArgument(
+                "graph: neighbours must be mutual, every node needs at least one, and padding comes after the last."
+            )
+        if self.branches.size and not 0 <= self.branches.min() <= self.branches.max() < len(self.neighbors):
+            raise BadArgument("graph: branches must end at nodes of the graph.")
+
+    @classmethod
+    def of_topologies(cls, topologies: TopologyBatch) -> "TreeGraph":
+        """Binary trees: (batch · (2n-2)) nodes of degree 1 or 3."""
+        batch, nodes = topologies.parent.shape
+        graph = object.__new__(cls)  # valid by construction, and built in every training step
+        neighbors, branches = kernels.join_trees(topologies.neighbors)
+        object.__setattr__(graph, "neighbors", neighbors)
+        object.__setattr__(graph, "branches", branches)
+        object.__setattr__(graph, "tree_starts", np.arange(0, (batch + 1) * nodes, nodes, dtype=np.int32))
+        return graph
+
+    @classmethod
+    def of_trees(cls, trees: Sequence[Tree]) -> "TreeGraph":
+        """Trees of any degrees."""
+        if not trees:
+            raise BadArgument("graph: no trees given.")
+        starts = np.concatenate([[0], np.cumsum([len(tree.parent) for tree in trees])]).astype(np.int32)
+        lower = np.concatenate(
+            [np.arange(len(tree.parent) - 1) + start for tree, start in zip(trees, starts[:-1], strict=True)]
+        )
+        upper = np.concatenate([tree.parent[:-1] + start for tree, start in zip(trees, starts[:-1], strict=True)])
+        branches = np.stack([lower, upper], axis=1).astype(np.int32)
+        ends = np.concatenate([branches, branches[:, ::-1]])
+        ends = ends[np.argsort(ends[:, 0], kind="stable")]
+        degrees = np.bincount(ends[:, 0], minlength=starts[-1])
+        firsts = np.concatenate([[0], np.cumsum(degrees)[:-1]])
+        neighbors = np.full((starts[-1], degrees.max()), -1, np.int32)
+        neighbors[ends[:, 0], np.arange(len(ends)) - firsts[ends[:, 0]]] = ends[:, 1]
+        return cls(neighbors, branches, starts)
+
+    @property
+    def node_count(self) -> int:
+        return len(self.neighbors)
+
+    @cached_property
+    def degrees(self) -> IntArray:
+        """Number of neighbours of each node, (nodes,)."""
+        counts: IntArray = (self.neighbors >= 0).sum(axis=1, dtype=np.int32)
+        return counts
+
+    @cached_property
+    def mean_scale(self) -> FloatArray:
+        """1 / d for every node's number of neighbours d, (nodes,)."""
+        return 1 / self.degrees
+
+    @cached_property
+    def symmetric_scale(self) -> FloatArray:
+        """1 / √(1 + d) for every node's number of neighbours d, (nodes,)."""
+        return 1 / np.sqrt(1.0 + self.degrees)
+
+    @cached_property
+    def neighbor_index(self) -> Tensor:
+        """Neighbours as torch indices, (nodes, width), with node 0 in place of padding."""
+        return torch.from_numpy(np.maximum(self.neighbors, 0).astype(np.int64))
+
+    @cached_property
+    def padding(self) -> Tensor:
+        """True where there is no neighbour, (nodes, width)."""
+        return torch.from_numpy(self.neighbors < 0)
+
+    def gather(self, states: Tensor) -> Tensor:
+        """The states of each node's neighbours, (nodes, width, channels); values at padding are meaningless."""
+        return states[self.neighbor_index]
+
+
+class NodeStates(ABC):
+    """The states h of all nodes of a graph, (nodes, channels).
+
+    `source` is the tensor that receives their gradient, or None for states that depend on no parameter.
+    """
+
+    source: Tensor | None
+    node_count: int
+    dtype: torch.dtype
+
+    @abstractmethod
+    def product(self, weight: Tensor) -> Tensor:
+        """W·h for every node, (nodes, outputs), from weight (outputs, channels); not recorded by autograd."""
+
+    @abstractmethod
+    def weight_gradient(self, gradient: Tensor) -> Tensor:
+        """The weight's gradient, (outputs, channels), from the product's, (nodes, outputs)."""
+
+    @abstractmethod
+    def dense(self) -> Tensor:
+        """The states as a matrix, (nodes, channels); do not write to it."""
+
+    def linear(self, weight: Tensor) -> Tensor:
+        """W·h for every node, (nodes, outputs), from weight (outputs, channels), with gradients."""
+        result: Tensor = _Linear.apply(self.source, weight, self)
+        return result
+
+    def states_gradient(self, gradient: Tensor, weight: Tensor) -> Tensor | None:
+        """The source's gradient, (nodes, channels), from the product's; None if nobody needs it."""
+        return None if self.source is None or not self.source.requires_grad else gradient @ weight
+
+
+@final
+class DenseStates(NodeStates):
+    """States held as a matrix."""
+
+    def __init__(self, states: Tensor) -> None:
+        self.source = states
+        self.node_count = len(states)
+        self.dtype = states.dtype
+
+    def product(self, weight: Tensor) -> Tensor:
+        """W·h for every node."""
+        return self.dense() @ weight.T
+
+    def weight_gradient(self, gradient: Tensor) -> Tensor:
+        """The weight's gradient."""
+        return gradient.T @ self.dense()
+
+    def dense(self) -> Tensor:
+        """The states as a matrix."""
+        assert self.source is not None
+        return self.source
+
+
+@final
+class RawStates(NodeStates):
+    """The raw features of topologies, one channel per taxon: every interior node is the mean of its neighbours.
+
+    W·h solves the same equations with W's columns at the tips, so the features of big trees, (2n-2)·n values each, are
+    never formed.
+    """
+
+    source = None
+
+    def __init__(self, topologies: TopologyBatch, dtype: torch.dtype) -> None:
+        if dtype not in (torch.float32, torch.float64):
+            raise BadArgument(f"raw features: {dtype}. Use single or double precision.")
+        self._topologies = topologies
+        self.node_count = topologies.parent.size
+        self.dtype = dtype
+        self._features: Tensor | None = None
+        if topologies.taxon_count < FEWEST_TAXA_TO_PROJECT:
+            self._features = self.dense()
+
+    def product(self, weight: Tensor) -> Tensor:
+        """W·h for every node."""
+        if self._features is not None:
+            return self._features @ weight.T
+        rows = project_tips(self._topologies.neighbors, weight.T.contiguous().numpy())
+        return torch.from_numpy(rows.reshape(-1, len(weight)))
+
+    def weight_gradient(self, gradient: Tensor) -> Tensor:
+        """The weight's gradient."""
+        if self._features is not None:
+            return gradient.T @ self._features
+        rows = gradient.contiguous().numpy().reshape(*self._topologies.parent.shape, -1)
+        return torch.from_numpy(project_tips_backward(self._topologies.neighbors, rows)).T
+
+    def dense(self) -> Tensor:
+        """The features as a matrix, (nodes, taxa)."""
+        if self._features is not None:
+            return self._features
+        taxa = self._topologies.taxon_count
+        one_hot = np.eye(taxa, dtype=np.float32 if self.dtype == torch.float32 else np.float64)
+        return torch.from_numpy(project_tips(self._topologies.neighbors, one_hot).reshape(-1, taxa))
+
+
+def tree_states(trees: Sequence[Tree], dtype: torch.dtype) -> DenseStates:
+    """The raw features of trees of any degrees on the same taxa."""
+    return DenseStates(torch.from_numpy(np.concatenate([tree_features(tree) for tree in trees])).to(dtype))
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, _source: Tensor | None, weight: Tensor, states: NodeStates) -> Tensor:
+        ctx.save_for_backward(weight)
+        ctx.states = states
+        return states.product(weight)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivatives()
+        (weight,) = ctx.saved_tensors
+        return ctx.states.states_gradient(gradient, weight), ctx.states.weight_gradient(gradient), None
+
+
+class Layer(ABC):
+    """A differentiable map of states with its parameters, (nodes, inputs) → (nodes, outputs).
+
+    The last layers of a chain may return rows for branches or trees instead of nodes.
     """
 
     parameters: tuple[Tensor, ...]
 
     @abstractmethod
     def forward(self, states: NodeStates, graph: TreeGraph) -> tuple[Tensor, Saved]:
-        """The new states, and what the way back needs."""
+        """The new states, and what the backward pass needs."""
 
     @abstractmethod
     def backward(
         self, gradient: Tensor, saved: Saved, states: NodeStates, graph: TreeGraph, wanted: bool
     ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
-        """From the gradient for the new states to that for the old ones, if it is wanted, and to the parameters'."""
+        """From the new states' gradient to the old states', if `wanted`, and to the parameters'."""
 
 
-def run(steps: Sequence[Step], states: NodeStates, graph: TreeGraph) -> Tensor:
-    """The states after all steps."""
-    parameters = [parameter for step in steps for parameter in step.parameters]
+def run(layers: Sequence[Layer], states: NodeStates, graph: TreeGraph) -> Tensor:
+    """The states after all layers, with gradients."""
+    parameters = [parameter for layer in layers for parameter in layer.parameters]
     if states.node_count != graph.node_count:
-        raise BadArgument(f"states of {states.node_count} nodes on a graph of {graph.node_count}.")
+        raise BadArgument(f"states of {states.node_count} nodes for a graph of {graph.node_count} nodes.")
     if any(parameter.dtype != states.dtype for parameter in parameters):
-        raise BadArgument(f"states in {states.dtype}: the network's parameters must be of the same type.")
-    result: Tensor = _Chain.apply(states.source, tuple(steps), states, graph, *parameters)
+        raise BadArgument(f"states in {states.dtype}: the network's parameters must have the same dtype.")
+    result: Tensor = _Chain.apply(states.source, tuple(layers), states, graph, *parameters)
     return result
 
 
@@ -54,15 +274,15 @@ class _Chain(torch.autograd.Function):
     def forward(
         ctx: Any,
         source: Tensor | None,
-        steps: tuple[Step, ...],
+        layers: tuple[Layer, ...],
         states: NodeStates,
         graph: TreeGraph,
         *parameters: Tensor,
     ) -> Tensor:
         tape = []
-        for step in steps:
-            outputs, saved = step.forward(states, graph)
-            tape.append((step, saved, states))
+        for layer in layers:
+            outputs, saved = layer.forward(states, graph)
+            tape.append((layer, saved, states))
             states = DenseStates(outputs)
         ctx.tape, ctx.graph = tape, graph
         ctx.save_for_backward(source, outputs, *parameters)
@@ -71,39 +291,39 @@ class _Chain(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         refuse_second_derivatives()
-        _ = ctx.saved_tensors  # raises if any of them was changed in place since
+        _ = ctx.saved_tensors  # raises if any of them has been modified in place
         collected: tuple[Tensor, ...] = ()
         flowing: Tensor | None = gradient
         tape = ctx.tape
         for place in range(len(tape) - 1, -1, -1):
-            if flowing is None:  # nothing before this has parameters
+            if flowing is None:  # no earlier layer has parameters
                 break
-            step, saved, states = tape[place]
+            layer, saved, states = tape[place]
             wanted = ctx.needs_input_grad[0] or any(earlier.parameters for earlier, _, _ in tape[:place])
-            flowing, gradients = step.backward(flowing.contiguous(), saved, states, ctx.graph, wanted)
+            flowing, gradients = layer.backward(flowing.contiguous(), saved, states, ctx.graph, wanted)
             collected = gradients + collected
         return flowing if ctx.needs_input_grad[0] else None, None, None, None, *collected
 
 
 @final
-class DenseElu(Step):
-    """ELU(W·h + b): a linear layer with its activation."""
+class DenseElu(Layer):
+    """ELU(W·h + b)."""
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
         self.parameters = weight, bias
 
     def forward(self, states: NodeStates, _graph: TreeGraph) -> tuple[Tensor, Saved]:
-        """The new states, and what the way back needs."""
+        """The new states, and what the backward pass needs."""
         weight, bias = self.parameters
         outputs = states.product(weight)
         array = outputs.numpy()
-        layers.bias_elu(array, _array(bias))
+        kernels.bias_elu(array, _array(bias))
         return outputs, (array,)
 
     def backward(
         self, gradient: Tensor, saved: Saved, states: NodeStates, _graph: TreeGraph, wanted: bool
     ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
-        """Gradients for the old states and for the parameters."""
+        """Gradients of the old states and of the parameters."""
         inner, bias_gradient = _elu_backward(gradient, *saved)
         passed = torch.from_numpy(inner)
         before = passed @ self.parameters[0] if wanted else None
@@ -111,31 +331,31 @@ class DenseElu(Step):
 
 
 @final
-class Dense(Step):
+class Dense(Layer):
     """W·h + b."""
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
         self.parameters = weight, bias
 
     def forward(self, states: NodeStates, _graph: TreeGraph) -> tuple[Tensor, Saved]:
-        """The new states, and what the way back needs."""
+        """The new states, and what the backward pass needs."""
         weight, bias = self.parameters
         return states.product(weight).add_(bias), ()
 
     def backward(
         self, gradient: Tensor, _saved: Saved, states: NodeStates, _graph: TreeGraph, wanted: bool
     ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
-        """Gradients for the old states and for the parameters."""
+        """Gradients of the old states and of the parameters."""
         before = gradient @ self.parameters[0] if wanted else None
         return before, (states.weight_gradient(gradient), gradient.sum(0))
 
 
 @final
-class SumMessages(Step):
-    """ELU((1 + ε)·W₁·h_v + Σ_u W₂·h_u + b) over v's neighbours u; ε is a single parameter, or none.
+class SumMessages(Layer):
+    """ELU((1 + ε)·W₁·h_v + Σ_u W₂·h_u + b) over v's neighbours u; ε is one parameter, or absent.
 
-    weight is W₁ above W₂, (2·outputs, inputs), or (outputs, inputs) if they are the same. mean: the sum is divided by
-    the number of neighbours d_v. symmetric: own and other terms are divided by √((1 + d_u)·(1 + d_v)).
+    weight is W₁ above W₂, (2·outputs, inputs), or (outputs, inputs) if they are equal. "mean" divides the sum by the
+    number of neighbours d_v; "symmetric" divides own and other terms by √((1 + d_u)·(1 + d_v)).
     """
 
     def __init__(self, weight: Tensor, bias: Tensor, scaling: Scaling, epsilon: Tensor | None = None) -> None:
@@ -143,23 +363,23 @@ class SumMessages(Step):
         self.scaling = scaling
 
     def forward(self, states: NodeStates, graph: TreeGraph) -> tuple[Tensor, Saved]:
-        """The new states, and what the way back needs."""
+        """The new states, and what the backward pass needs."""
         weight, bias, *epsilon = self.parameters
         values, added = states.product(weight).numpy(), _array(bias)
         scales = _scales(graph, self.scaling, 1 + epsilon[0].item() if epsilon else 1, values.dtype)
         outputs = np.empty((len(values), len(added)), values.dtype)
-        layers.sum_messages(values, graph.neighbors, scales.own, scales.target, scales.source, added, outputs)
+        kernels.sum_messages(values, graph.neighbors, scales.own, scales.target, scales.source, added, outputs)
         return torch.from_numpy(outputs), (outputs, scales, values if epsilon else None)
 
     def backward(
         self, gradient: Tensor, saved: Saved, states: NodeStates, graph: TreeGraph, wanted: bool
     ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
-        """Gradients for the old states and for the parameters."""
+        """Gradients of the old states and of the parameters."""
         outputs, scales, values = saved
         weight, _, *epsilon = self.parameters
         inner, bias_gradient = _elu_backward(gradient, outputs)
         by_value = np.empty((len(inner), len(weight)), inner.dtype)
-        layers.sum_messages_backward(inner, graph.neighbors, scales.own, scales.target, scales.source, by_value)
+        kernels.sum_messages_backward(inner, graph.neighbors, scales.own, scales.target, scales.source, by_value)
         values_gradient = torch.from_numpy(by_value)
         before = values_gradient @ weight if wanted else None
         gradients = states.weight_gradient(values_gradient), bias_gradient
@@ -170,7 +390,7 @@ class SumMessages(Step):
 
 
 class _Scales(NamedTuple):
-    """What own values, sums over neighbours and sent values are multiplied by, (nodes,) each."""
+    """Factors of a node's own values, of its sum over neighbours, and of what it sends, (nodes,) each."""
 
     own: RealArray
     target: RealArray
@@ -187,14 +407,14 @@ def _scales(graph: TreeGraph, scaling: Scaling, own: float, kind: Any) -> _Scale
 
 
 @final
-class MaxMessages(Step):
+class MaxMessages(Layer):
     """ELU(max_u ELU(A·h_v + B·(h_u - h_v) + b)) over v's neighbours u, with weight A above B, (2·outputs, inputs)."""
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
         self.parameters = weight, bias
 
     def forward(self, states: NodeStates, graph: TreeGraph) -> tuple[Tensor, Saved]:
-        """The new states, and what the way back needs."""
+        """The new states, and what the backward pass needs."""
         weight, bias = map(_array, self.parameters)
         by_node = weight.copy()  # A·h_v + B·(h_u - h_v) = (A - B)·h_v + B·h_u
         by_node[: len(bias)] -= weight[len(bias) :]
@@ -202,17 +422,17 @@ class MaxMessages(Step):
         values = states.product(node_weight).numpy()
         outputs = np.empty((len(values), len(bias)), values.dtype)
         slots = np.empty(outputs.shape, np.uint8 if graph.neighbors.shape[1] < 256 else np.int32)
-        layers.max_messages(values, graph.neighbors, bias, outputs, slots)
+        kernels.max_messages(values, graph.neighbors, bias, outputs, slots)
         return torch.from_numpy(outputs), (node_weight, values, slots)
 
     def backward(
         self, gradient: Tensor, saved: Saved, states: NodeStates, graph: TreeGraph, wanted: bool
     ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
-        """Gradients for the old states and for the parameters."""
+        """Gradients of the old states and of the parameters."""
         node_weight, values, slots = saved
         count = slots.shape[1]
         by_value, by_bias = np.empty_like(values), np.empty(count, values.dtype)
-        layers.max_messages_backward(gradient.numpy(), graph.neighbors, values, slots, by_value, by_bias)
+        kernels.max_messages_backward(gradient.numpy(), graph.neighbors, values, slots, by_value, by_bias)
         values_gradient = torch.from_numpy(by_value)
         weight_gradient = states.weight_gradient(values_gradient)
         by_weight = weight_gradient.numpy()
@@ -222,76 +442,18 @@ class MaxMessages(Step):
 
 
 @final
-class BranchMax(Step):
-    """Elementwise maximum of the two ends of every branch, (nodes, channels) → (branches, channels)."""
+class GatedMessages(Layer):
+    """GRU(input Σ_u W·h_u, state h_v) over v's neighbours u; the formulas are in `kernels.features.layers.gru`.
 
-    parameters = ()
-
-    def forward(self, states: NodeStates, graph: TreeGraph) -> tuple[Tensor, Saved]:
-        """The maxima, and what the way back needs."""
-        values = _array(states.dense().contiguous())
-        maxima = np.empty((len(graph.branches), values.shape[1]), values.dtype)
-        chosen_first = np.empty(maxima.shape, np.uint8)
-        layers.end_maxima(values, graph.branches, maxima, chosen_first)
-        return torch.from_numpy(maxima), (chosen_first,)
-
-    def backward(
-        self, gradient: Tensor, saved: Saved, _states: NodeStates, graph: TreeGraph, _wanted: bool
-    ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
-        """The gradient for the states."""
-        source = gradient.numpy()
-        before = np.empty((graph.node_count, source.shape[1]), source.dtype)
-        layers.end_maxima_backward(source, graph.branches, saved[0], before)
-        return torch.from_numpy(before), ()
-
-
-@final
-class TreeSum(Step):
-    """The sum of each tree's nodes, (nodes, channels) → (trees, channels)."""
-
-    parameters = ()
-
-    def forward(self, states: NodeStates, graph: TreeGraph) -> tuple[Tensor, Saved]:
-        """The sums; the way back needs nothing."""
-        values = _array(states.dense().contiguous())
-        sums = np.empty((len(graph.tree_starts) - 1, values.shape[1]), values.dtype)
-        layers.tree_sums(values, graph.tree_starts, sums)
-        return torch.from_numpy(sums), ()
-
-    def backward(
-        self, gradient: Tensor, _saved: Saved, _states: NodeStates, graph: TreeGraph, _wanted: bool
-    ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
-        """The gradient for the states: every node has its tree's."""
-        source = gradient.numpy()
-        before = np.empty((graph.node_count, source.shape[1]), source.dtype)
-        layers.tree_sums_backward(source, graph.tree_starts, before)
-        return torch.from_numpy(before), ()
-
-
-def _elu_backward(gradient: Tensor, outputs: RealArray) -> tuple[RealArray, Tensor]:
-    """The gradient for what stands inside the ELU, (nodes, channels), and its sum over nodes."""
-    inner, sums = np.empty_like(outputs), np.empty(outputs.shape[1], outputs.dtype)
-    layers.elu_backward(gradient.numpy(), outputs, inner, sums)
-    return inner, torch.from_numpy(sums)
-
-
-def _array(tensor: Tensor) -> RealArray:
-    return tensor.detach().numpy()
-
-
-@final
-class GatedMessages(Step):
-    """GRU(input Σ_u W·h_u, state h_v) over v's neighbours u: see `kernels.activations.gru`.
-
-    Parameters are W and those of torch's GRUCell. States with fewer channels than the result are filled up with zeros:
-    the weights' other columns meet nothing else and are left out of all products.
+    The parameters are W and those of torch's GRUCell. States narrower than the result are padded with zeros; weight
+    columns that would meet only zeros are left out of all products.
     """
 
     def __init__(self, message: Tensor, cell: torch.nn.GRUCell) -> None:
         self.parameters = message, cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh
 
     def forward(self, states: NodeStates, graph: TreeGraph) -> tuple[Tensor, Saved]:
-        """The new states, and what the way back needs."""
+        """The new states, and what the backward pass needs."""
         message, input_weight, recurrent_weight, input_bias, recurrent_bias = self.parameters
         narrow = states.dense().contiguous()
         channels, inputs = len(message), narrow.shape[1]
@@ -306,18 +468,18 @@ class GatedMessages(Step):
         bias = torch.cat([input_bias, recurrent_bias[both:]])
         bias[:both] += recurrent_bias[:both]
         outputs = torch.empty_like(old)
-        layers.gru(gates.numpy(), old.numpy(), bias.numpy(), outputs.numpy())
+        kernels.gru(gates.numpy(), old.numpy(), bias.numpy(), outputs.numpy())
         return outputs, (narrow, old, sums, by_sums, gates)
 
     def backward(
         self, gradient: Tensor, saved: Saved, _states: NodeStates, graph: TreeGraph, wanted: bool
     ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
-        """Gradients for the old states and for the parameters."""
+        """Gradients of the old states and of the parameters."""
         message, input_weight, recurrent_weight, *_ = self.parameters
         narrow, old, sums, by_sums, gates = saved
         channels, inputs = len(message), narrow.shape[1]
         opened, passed, bias = torch.empty_like(gates), torch.empty_like(old), gates.new_empty(4 * channels)
-        layers.gru_backward(gradient.numpy(), old.numpy(), gates.numpy(), opened.numpy(), passed.numpy(), bias.numpy())
+        kernels.gru_backward(gradient.numpy(), old.numpy(), gates.numpy(), opened.numpy(), passed.numpy(), bias.numpy())
         both = 2 * channels
         from_sums, from_both, from_new = opened[:, : 3 * channels], opened[:, :both], opened[:, 3 * channels :]
         before = None
@@ -336,7 +498,7 @@ class GatedMessages(Step):
 
 
 def _widened(states: Tensor, channels: int) -> Tensor:
-    """Zeros after the last column, up to as many as there are channels."""
+    """The states with zero columns appended, (nodes, channels)."""
     missing = channels - states.shape[1]
     return F.pad(states, (0, missing)) if missing else states
 
@@ -344,5 +506,63 @@ def _widened(states: Tensor, channels: int) -> Tensor:
 def _neighbor_sums(states: Tensor, graph: TreeGraph) -> Tensor:
     """Σ_u states_u over each node's neighbours; its own adjoint."""
     sums = torch.empty_like(states)
-    layers.neighbor_sums(states.numpy(), graph.neighbors, sums.numpy())
+    kernels.neighbor_sums(states.numpy(), graph.neighbors, sums.numpy())
     return sums
+
+
+@final
+class BranchMax(Layer):
+    """Elementwise maximum of the two ends of every branch, (nodes, channels) → (branches, channels)."""
+
+    parameters = ()
+
+    def forward(self, states: NodeStates, graph: TreeGraph) -> tuple[Tensor, Saved]:
+        """The maxima, and what the backward pass needs."""
+        values = _array(states.dense().contiguous())
+        maxima = np.empty((len(graph.branches), values.shape[1]), values.dtype)
+        chosen_first = np.empty(maxima.shape, np.uint8)
+        kernels.end_maxima(values, graph.branches, maxima, chosen_first)
+        return torch.from_numpy(maxima), (chosen_first,)
+
+    def backward(
+        self, gradient: Tensor, saved: Saved, _states: NodeStates, graph: TreeGraph, _wanted: bool
+    ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
+        """The states' gradient."""
+        source = gradient.numpy()
+        before = np.empty((graph.node_count, source.shape[1]), source.dtype)
+        kernels.end_maxima_backward(source, graph.branches, saved[0], before)
+        return torch.from_numpy(before), ()
+
+
+@final
+class TreeSum(Layer):
+    """The sum of each tree's nodes, (nodes, channels) → (trees, channels)."""
+
+    parameters = ()
+
+    def forward(self, states: NodeStates, graph: TreeGraph) -> tuple[Tensor, Saved]:
+        """The sums; the backward pass needs nothing."""
+        values = _array(states.dense().contiguous())
+        sums = np.empty((len(graph.tree_starts) - 1, values.shape[1]), values.dtype)
+        kernels.tree_sums(values, graph.tree_starts, sums)
+        return torch.from_numpy(sums), ()
+
+    def backward(
+        self, gradient: Tensor, _saved: Saved, _states: NodeStates, graph: TreeGraph, _wanted: bool
+    ) -> tuple[Tensor | None, tuple[Tensor, ...]]:
+        """The states' gradient: every node has its tree's."""
+        source = gradient.numpy()
+        before = np.empty((graph.node_count, source.shape[1]), source.dtype)
+        kernels.tree_sums_backward(source, graph.tree_starts, before)
+        return torch.from_numpy(before), ()
+
+
+def _elu_backward(gradient: Tensor, outputs: RealArray) -> tuple[RealArray, Tensor]:
+    """The gradient of the ELU's argument, (nodes, channels), and its sum over nodes."""
+    inner, sums = np.empty_like(outputs), np.empty(outputs.shape[1], outputs.dtype)
+    kernels.elu_backward(gradient.numpy(), outputs, inner, sums)
+    return inner, torch.from_numpy(sums)
+
+
+def _array(tensor: Tensor) -> RealArray:
+    return tensor.detach().numpy()

@@ -1,4 +1,4 @@
-"""Raw node features, the Dirichlet-energy minimisers of Zhang (2023), in linear time; and the way back."""
+"""Raw node features, the Dirichlet-energy minimisers of Zhang (2023), in linear time; and trees recovered from them."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from phloem.random_streams import RandomStream
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.tree import Tree
 
-# How far features may be from their tree's exact ones, in units of the tips' coefficients.
+# How far features may deviate from their tree's exact ones, in units of the tips' coefficients.
 DOUBLE_TOLERANCE = 1e-9
 SINGLE_TOLERANCE = 1e-5
 
@@ -18,7 +18,7 @@ SINGLE_TOLERANCE = 1e-5
 def dirichlet_features(topologies: TopologyBatch, tips: FloatArray | None = None) -> FloatArray:
     """Features of binary trees, (batch, 2n-2, channels), with given tips (n, channels) or one-hot ones.
 
-    O(n) row updates a tree:
+    O(n) row updates per tree:
 
     Up:    c = 1 / (deg - sum c_child),   d = c * sum d_child
     Down:  x = c * x_parent + d
@@ -31,28 +31,28 @@ def dirichlet_features(topologies: TopologyBatch, tips: FloatArray | None = None
 def tree_features(tree: Tree, tips: FloatArray | None = None, *, out: FloatArray | None = None) -> FloatArray:
     """Features of one tree of any degrees, (nodes, channels), with given tips (leaves, channels) or one-hot ones.
 
-    `out` takes the result without a new allocation, which for big trees costs as much as the two passes.
+    `out` receives the result; allocating an array for a big tree costs as much as the two passes.
     """
     tips = np.eye(tree.leaf_count) if tips is None else _checked_tips(tips, tree.leaf_count)
     shape = (len(tree.parent), tips.shape[1])
     if out is None:
         out = np.empty(shape)
     elif out.shape != shape or out.dtype != np.float64 or not (out.flags.c_contiguous and out.flags.writeable):
-        raise BadArgument(f"out: a writable, contiguous float64 array of shape {shape} is needed.")
+        raise BadArgument(f"out: give a writable, contiguous float64 array of shape {shape}.")
     embed_tree(tree.parent, tips, out)
     return out
 
 
 def _checked_tips(tips: FloatArray, leaf_count: int) -> FloatArray:
     if tips.ndim != 2 or len(tips) != leaf_count:
-        raise BadArgument(f"tip features of shape {tips.shape} for {leaf_count} leaves. Give one row a leaf.")
+        raise BadArgument(f"tip features of shape {tips.shape} for {leaf_count} leaves. Give one row per leaf.")
     return np.ascontiguousarray(tips, np.float64)
 
 
 def random_tips(leaf_count: int, dimension: int, *, stream: RandomStream) -> FloatArray:
-    """Independent normal tip features, (leaves, dimension): a short stand-in for one-hot tips of big trees.
+    """Independent normal tip features, (leaves, dimension): a short substitute for the one-hot tips of big trees.
 
-    Scaled so that the inner products of two tips' features are, on average, those of one-hot tips.
+    Inner products of two tips' features have the same mean as for one-hot tips.
     """
     if dimension < 1:
         raise BadArgument(f"tip features of dimension {dimension}. Give at least 1.")
@@ -61,12 +61,12 @@ def random_tips(leaf_count: int, dimension: int, *, stream: RandomStream) -> Flo
 
 
 def recover_tree(features: FloatArray, leaf_count: int) -> Tree:
-    """The tree whose node features (nodes, channels) these are: leaves first, interior rows in any order.
+    """The tree with these node features (nodes, channels): leaves first, interior rows in any order.
 
-    Tips may have any linearly independent features. All degrees are found: binary, multifurcating, and a
-    root of degree two, which stays the root; other trees hang on taxon 0's neighbour. In the end
-    every node must be the mean of its neighbours, so features that fit no tree are refused. The work grows
-    like the size of the features, O(n²), after one least-squares solve where the tips are not one-hot.
+    Tips may have any linearly independent features. Nodes of any degree are found; a root of degree two stays the
+    root, other trees are rooted at taxon 0's neighbour. Every node must be the mean of its neighbours, so features
+    that fit no tree are refused. Takes O(n²), the size of the features, after a least-squares solve if the tips are not
+    one-hot.
     """
     tolerance = DOUBLE_TOLERANCE if np.asarray(features).dtype.itemsize >= 8 else SINGLE_TOLERANCE
     rows = np.ascontiguousarray(features, np.float64)
@@ -102,22 +102,22 @@ def recover_topologies(features: FloatArray, leaf_count: int) -> TopologyBatch:
 def _check_shape(rows: FloatArray, leaf_count: int) -> None:
     if rows.ndim != 2 or leaf_count < 3 or not leaf_count < len(rows) < 2 * leaf_count:
         raise FeatureMismatch(
-            f"features of shape {rows.shape} for {leaf_count} taxa: give one row a node, n+1 to 2n-1 for n >= 3 taxa."
+            f"features of shape {rows.shape} for {leaf_count} taxa: give one row per node, n+1 to 2n-1 for n >= 3 taxa."
         )
     if not np.isfinite(rows).all():
         raise FeatureMismatch("features: some values are not finite.")
 
 
 def _tip_coefficients(rows: FloatArray, leaf_count: int, tolerance: float) -> FloatArray:
-    """Every row as a combination of the tips' rows, (nodes, leaves): the features that one-hot tips would give."""
+    """Every row as a combination of the tips' rows, (nodes, leaves): the features with one-hot tips."""
     tips = rows[:leaf_count]
     if tips.shape == (leaf_count, leaf_count) and (tips == np.eye(leaf_count)).all():
         return rows
     solution, _, rank, _ = np.linalg.lstsq(tips.T, rows.T, rcond=None)
     if rank < leaf_count:
         raise FeatureMismatch(
-            f"features: the {leaf_count} tips' are linearly dependent (rank {rank}), so trees cannot be told apart. "
-            "Embed with one-hot tips."
+            f"features: those of the {leaf_count} tips are linearly dependent (rank {rank}), so they do not determine "
+            "the tree. Embed with one-hot tips."
         )
     coefficients = np.ascontiguousarray(solution.T)
     if np.abs(coefficients @ tips - rows).max() > tolerance * np.abs(tips).max():
@@ -126,7 +126,7 @@ def _tip_coefficients(rows: FloatArray, leaf_count: int, tolerance: float) -> Fl
 
 
 def _canonical(parent: IntArray, leaf_count: int) -> Tree:
-    """The tree in canonical form, hanging on its node of degree two where it has one."""
+    """The tree in canonical form, rooted at its node of degree two if it has one."""
     degrees = np.bincount(parent[parent >= 0], minlength=len(parent)) + (parent >= 0)
     if degrees[leaf_count:].min() < 2:
         raise FeatureMismatch("features: some interior node has a single neighbour, so they fit no tree.")

@@ -1,1 +1,1 @@
-"""From a target and a variational family to a posterior: estimators, training, evaluation."""
+"""Variational inference: particles and estimators, training, evaluation, diagnostics."""

@@ -17,18 +17,18 @@ from phloem.variational.sbn import SubsplitNetwork
 
 
 class Measured(NamedTuple):
-    """A number and its standard error."""
+    """A value and its standard error."""
 
     value: float
     error: float
 
 
 class Agreement(NamedTuple):
-    """What several runs found, compared."""
+    """How well several runs agree."""
 
     log_marginal_likelihoods: tuple[Measured, ...]  # of each run, from all its draws
     shares: tuple[float, ...]  # of each run in the combined posterior
-    difference: Measured  # between the largest and the smallest of them
+    difference: Measured  # between the largest and the smallest log marginal likelihood
     splits: SplitDeviation
 
 
@@ -54,11 +54,11 @@ def compare_runs(runs: Sequence[Draws]) -> Agreement:
 
 
 class ReferenceComparison(NamedTuple):
-    """Distances to a reference p. Q(τ) is what the networks say; `weighted` is of the draws with their weights."""
+    """Distances from a reference p to the networks' Q(τ) and, where named `weighted`, to the weighted draws."""
 
-    topologies: int  # distinct ones in the reference
+    topologies: int  # distinct topologies in the reference
     outside_support: float  # the reference's probability on topologies that no network can generate
-    divergence: float | None  # KL of p, renormalised on the support, to Q(τ); None if all of p is outside
+    divergence: float | None  # KL from p, renormalised on the support, to Q(τ); None if all of p is outside
     total_variation: float  # between p and Q(τ)
     weighted_total_variation: float
     weighted_splits: SplitDeviation
@@ -70,7 +70,7 @@ def compare_with_reference(
 ) -> ReferenceComparison:
     """Compare networks, mixed by their shares, and the weighted topologies of their draws with a reference.
 
-    All are of the same taxa in the same order.
+    All must have the same taxa in the same order.
     """
     reference = reference.distinct().normalized()
     reference = reference[np.argsort(-reference.weights, kind="stable")]

@@ -1,7 +1,7 @@
-"""How good importance weights are, and better ones: Pareto-smoothed importance sampling.
+"""Diagnostics of importance weights, and Pareto smoothing.
 
 Vehtari, Simpson, Gelman, Yao & Gabry (2024): a generalised Pareto distribution is fitted to the largest weights. Its
-shape k̂ says how far they can be trusted, and its quantiles in their place have less noise.
+shape k̂ says how far they can be trusted; replacing them by its quantiles reduces their noise.
 """
 
 import math
@@ -13,7 +13,7 @@ from phloem.arrays import FloatArray
 from phloem.errors import BadArgument
 
 FEWEST_IN_TAIL = 5
-PRIOR_SHAPE, PRIOR_DRAWS = 0.5, 10  # a weak prior on the shape, worth so many draws
+PRIOR_SHAPE, PRIOR_DRAWS = 0.5, 10  # a weak prior on the shape, worth 10 draws
 PRIOR_SCALE = 3  # of the grid for the profile likelihood (Zhang & Stephens 2009)
 
 
@@ -27,7 +27,7 @@ class Tail(NamedTuple):
 
 
 def effective_sample_size(log_weights: FloatArray) -> float:
-    """(Σw)² / Σw²: how many independent draws of the posterior itself would be worth as much."""
+    """(Σw)² / Σw²: the number of independent draws from the posterior itself that would be as good."""
     weights = _relative(log_weights)
     return float(weights.sum() ** 2 / (weights**2).sum())
 
@@ -38,10 +38,10 @@ def log_mean_error(log_weights: FloatArray) -> float:
 
 
 def pareto_shape(log_weights: FloatArray) -> float | None:
-    """k̂, the shape of the weights' upper tail; None where there are too few draws to tell.
+    """k̂, the shape of the weights' upper tail; None if there are too few draws to tell.
 
-    Below 0.5 the weights have a variance; up to about 0.7 sums of them are still reliable at practical sample sizes;
-    from 1 on they would not even have a mean. Weights that are all alike have 0.
+    Below 0.5 the weights have a finite variance; up to about 0.7 their sums are still reliable at practical sample
+    sizes; from 1 on they have no finite mean. If all weights are equal it is 0.
     """
     if len(log_weights) > FEWEST_IN_TAIL and log_weights.min() == log_weights.max():
         return 0.0
@@ -50,9 +50,9 @@ def pareto_shape(log_weights: FloatArray) -> float | None:
 
 
 def smooth(log_weights: FloatArray) -> FloatArray:
-    """The weights with those of the tail replaced by what is expected of as many draws from the fitted tail.
+    """The weights with those of the tail replaced by the expected order statistics of the fitted tail.
 
-    None becomes larger than the largest was. Where there is no tail to fit, the weights as they are.
+    No weight becomes larger than the largest was. Without a tail to fit, the weights are unchanged.
     """
     tail = fit_tail(log_weights)
     if tail is None:
@@ -69,7 +69,7 @@ def smooth(log_weights: FloatArray) -> FloatArray:
 
 
 def fit_tail(log_weights: FloatArray) -> Tail | None:
-    """The tail of the largest fifth of the weights, or of 3√S of them if that is less; None for too few."""
+    """The tail fitted to the largest fifth of the weights, or to 3√S of them if that is less; None for too few."""
     weights = np.sort(_relative(log_weights))
     size = math.ceil(min(0.2 * len(weights), 3 * math.sqrt(len(weights))))
     if size >= len(weights) - 1:
@@ -95,7 +95,7 @@ def _fit(excesses: FloatArray) -> tuple[float, float]:
     first_quartile = excesses[math.floor(size / 4 + 0.5) - 1]
     grid = 1 / excesses[-1] + quantiles / (PRIOR_SCALE * first_quartile)
     shapes = np.log1p(-grid[:, None] * excesses).mean(axis=1)
-    # 1/σ = -b/k, and its limit where b is 0, which happens to draws of a few values only.
+    # 1/σ = -b/k, or its limit if b is 0, which happens with draws of only a few distinct values.
     rates = np.divide(-grid, shapes, out=np.full(points, 1 / excesses.mean()), where=shapes != 0)
     log_likelihoods = size * (np.log(rates) - shapes - 1)
     weights = _relative(log_likelihoods)
@@ -107,5 +107,5 @@ def _fit(excesses: FloatArray) -> tuple[float, float]:
 def _relative(logarithms: FloatArray) -> FloatArray:
     """Weights as shares of the largest."""
     if not len(logarithms) or not math.isfinite(logarithms.max()):
-        raise BadArgument("weights: at least one must be a finite number above 0.")
+        raise BadArgument("weights: at least one must be finite and above 0.")
     return np.asarray(np.exp(logarithms - logarithms.max()))

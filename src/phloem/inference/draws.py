@@ -1,4 +1,4 @@
-"""Trees drawn from Q, with all that their weights are made of, and the file that holds them."""
+"""Trees drawn from Q with the parts of their weights, and their file."""
 
 import json
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from phloem.storage.files import atomic_write, read_bytes
 from phloem.trees.sample import GroupedTrees
 from phloem.trees.topology import TopologyBatch
 
-MOST_NODES = 20_000_000  # of draws that are kept: all 100,000 of up to 100 taxa, and never much memory
+MOST_NODES = 20_000_000  # of the draws kept: all 100,000 for up to 100 taxa, within a limit of memory
 TYPES = {
     "parent": np.int32,  # (topologies, 2n-2)
     "group": np.int32,
@@ -31,7 +31,7 @@ TYPES = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draws:
-    """Independent trees from Q; each distinct topology is held once, in order of first appearance."""
+    """Independent trees from Q; each distinct topology is stored once, in order of first appearance."""
 
     taxa: tuple[str, ...]
     topologies: TopologyBatch
@@ -46,7 +46,7 @@ class Draws:
             raise BadArgument("draws: nothing was drawn.")
         rows = (self.branch_lengths, self.log_joint, self.log_q_topology, self.log_q_branches)
         if len(self.taxa) != self.topologies.taxon_count or any(len(row) != len(self.group) for row in rows):
-            raise BadArgument("draws: names, topologies, lengths and logarithms do not fit together.")
+            raise BadArgument("draws: taxa, topologies, lengths and logarithms differ in size.")
 
     def __len__(self) -> int:
         return len(self.group)
@@ -57,7 +57,7 @@ class Draws:
         return np.asarray(self.log_joint - self.log_q_topology - self.log_q_branches)
 
     def weighted(self) -> GroupedTrees:
-        """The draws with their shares of all weight, the largest weights smoothed: a sample of the posterior."""
+        """A weighted sample of the posterior: the draws with normalised weights, the largest of them smoothed."""
         weights = shares(smooth(self.log_weights))
         return GroupedTrees(self.taxa, self.topologies, self.group, weights, self.branch_lengths.astype(np.float64))
 
@@ -66,29 +66,29 @@ def shares(log_weights: FloatArray) -> FloatArray:
     """Weights that sum to one."""
     greatest = log_weights.max()
     if not np.isfinite(greatest):
-        raise BadArgument("draws: no draw is possible under the model. Train longer, or check the alignment.")
+        raise BadArgument("draws: all draws are impossible under the model. Train longer, or check the alignment.")
     weights = np.exp(log_weights - greatest)
     return np.asarray(weights / weights.sum())
 
 
 def join(parts: Sequence[Draws]) -> Draws:
-    """The draws of several runs on the same taxa, as one.
+    """The draws of several runs on the same taxa, joined.
 
     Whichever run a draw is from, its weight p/Q estimates p(Y) without bias. So all draws with their weights are a
-    sample of the posterior in which a run counts as its marginal likelihood says: one that lost a mode counts little.
+    sample of the posterior, in which runs are weighted by their marginal likelihoods: one that lost a mode counts less.
     """
     collector = DrawCollector()
     for part in parts:
         if part.taxa != parts[0].taxa:
             raise TaxonMismatch(
-                "draws: the runs are on other taxa, or have them in another order. Use runs of one kind."
+                "draws: the runs differ in their taxa or in the order of them. Use runs on the same alignment."
             )
         collector.extend(part)
     return collector.draws(parts[0].taxa)
 
 
 class DrawCollector:
-    """Keeps draws as they are made, up to a number of nodes in all; later ones are not looked at."""
+    """Collects draws up to a total number of nodes; further draws are dropped."""
 
     def __init__(self, most_nodes: int = MOST_NODES) -> None:
         self._numbers: dict[bytes, int] = {}
@@ -102,7 +102,7 @@ class DrawCollector:
         return len(self._parents)
 
     def add(self, particles: Particles) -> None:
-        """Keep particles, or as many of them as there is room for."""
+        """Add particles, as far as there is room."""
         count = min(len(particles.topologies), self._nodes_left // particles.topologies.node_count)
         self._nodes_left -= count * particles.topologies.node_count
         lengths, *logarithms = (part.detach().numpy()[:count] for part in particles[1:])
@@ -110,19 +110,19 @@ class DrawCollector:
         self._columns.append((group, lengths.astype(np.float32), *logarithms))
 
     def extend(self, draws: Draws) -> None:
-        """Keep draws that were collected before, all of them."""
+        """Add draws that were collected before."""
         group = self._number(draws.topologies.parent)[draws.group]
         self._columns.append((group, draws.branch_lengths, draws.log_joint, draws.log_q_topology, draws.log_q_branches))
 
     def draws(self, taxa: tuple[str, ...]) -> Draws:
-        """All that was kept."""
+        """The collected draws."""
         if not self._parents:
             raise BadArgument("draws: nothing was drawn.")
         columns = [np.concatenate(parts) for parts in zip(*self._columns, strict=True)]
         return Draws(taxa, TopologyBatch.from_canonical(np.stack(self._parents)), *columns)
 
     def _number(self, parents: IntArray) -> IntArray:
-        """Which topology each row is, new ones numbered on."""
+        """The topology number of each row; new topologies get the next number."""
         group = np.empty(len(parents), np.int32)
         for draw, parent in enumerate(parents):
             group[draw] = number = self._numbers.setdefault(parent.tobytes(), len(self._parents))
@@ -132,7 +132,7 @@ class DrawCollector:
 
 
 def write_draws(draws: Draws, path: Path) -> None:
-    """Write draws; the same ones give the same bytes."""
+    """Write draws; equal draws give equal bytes."""
     arrays = {name: getattr(draws, name) for name in TYPES if name != "parent"}
     arrays["parent"] = draws.topologies.parent
     content = safetensors.numpy.save(
@@ -143,7 +143,7 @@ def write_draws(draws: Draws, path: Path) -> None:
 
 
 def read_draws(path: Path) -> Draws:
-    """The draws of a file."""
+    """Read draws from a file."""
     content = read_bytes(path)
     try:
         arrays = safetensors.numpy.load(content)
@@ -158,9 +158,9 @@ def read_draws(path: Path) -> Draws:
         if draws.branch_lengths.shape[1:] != (topologies.branch_count,):
             raise ValueError("lengths do not fit the trees")
         if not (np.isfinite(draws.branch_lengths).all() and (draws.branch_lengths >= 0).all()):
-            raise ValueError("a length is not one")
+            raise ValueError("a length is negative or not finite")
         if np.isnan(draws.log_weights).any():
-            raise ValueError("a weight is no number")
+            raise ValueError("a weight is not a number")
     except Exception:  # damaged bytes fail in a dozen ways
-        raise FileProblem(f"{path}: is damaged, or no file of draws. Make it again with --resume.") from None
+        raise FileProblem(f"{path}: damaged, or not a file of draws. Make it again with --resume.") from None
     return draws

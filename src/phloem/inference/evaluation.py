@@ -1,4 +1,4 @@
-"""How good is Q? Bounds and the marginal likelihood, from importance samples without gradients."""
+"""How good is Q? Lower bounds and the marginal likelihood, by importance sampling without gradients."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -14,11 +14,11 @@ from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
 from phloem.variational.joint import JointModel
 
-CHUNK_NODES = 50_000  # of trees drawn at a time: 1,000 trees of 26 taxa, and never much memory
+CHUNK_NODES = 50_000  # of the trees drawn at a time: 1,000 trees on 26 taxa
 
 
 class Estimated(NamedTuple):
-    """Mean and standard deviation over repeats; one repeat has no deviation."""
+    """Mean and standard deviation over repeats; None for a single repeat."""
 
     mean: float
     std: float | None
@@ -27,17 +27,17 @@ class Estimated(NamedTuple):
 class Evaluation(NamedTuple):
     """The bounds and the marginal likelihood of a trained model."""
 
-    elbo: Estimated  # of one tree at a time
-    lower_bound: Estimated  # of as many as training had
+    elbo: Estimated  # with one particle
+    lower_bound: Estimated  # with as many particles as in training
     log_marginal_likelihood: Estimated  # by importance sampling
 
 
 def draw_log_weights(
     model: JointModel, target: TreePosterior, count: int, *, stream: RandomStream, keep: DrawCollector | None = None
 ) -> FloatArray:
-    """Log weights of independent draws, (count,), each with the random numbers of its own particle.
+    """Log weights of independent draws, (count,); draw i uses the random numbers of the stream's i-th particle.
 
-    keep: where the draws themselves go, if they are wanted.
+    keep: collects the draws themselves.
     """
     chunk = max(1, CHUNK_NODES // (2 * len(model.network.support.taxa) - 2))
     log_weights = np.empty(count)
@@ -61,9 +61,9 @@ def evaluate(
     keep: DrawCollector | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
-    """Each repeat draws `samples` trees and makes all three estimates of them: of each, of `particles`, of all.
+    """Estimates over repeats of `samples` draws each: with one particle, with `particles`, and with all draws.
 
-    keep: where the draws themselves go, if they are wanted.
+    keep: collects the draws themselves.
     """
     return estimate(draw_repeats(model, target, config, stream=stream, keep=keep, progress=progress), particles)
 
@@ -77,7 +77,7 @@ def draw_repeats(
     keep: DrawCollector | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> FloatArray:
-    """Log weights, (repeats, samples); `progress` is told how many repeats are done."""
+    """Log weights, (repeats, samples); `progress` gets the number of finished repeats."""
     check_same_taxa(model, target)
     rows = np.empty((config.repeats, config.samples))
     for repeat in range(config.repeats):
@@ -95,7 +95,7 @@ def estimate(rows: FloatArray, particles: int) -> Evaluation:
 
 
 def multi_sample_bound(rows: FloatArray, particles: int) -> Estimated:
-    """The bound of so many draws at a time, or of all where there are fewer; what is left over does not count."""
+    """The bound of groups of `particles` draws, or of all if there are fewer; an incomplete group is left out."""
     repeats, samples = rows.shape
     particles = min(particles, samples)
     groups = rows[:, : samples // particles * particles].reshape(repeats, -1, particles)

@@ -15,25 +15,24 @@ from phloem.kernels.variational.branches import HALF_LOG_TWO_PI, LARGEST_LOG_LEN
 from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.branch_models import BranchModel
-from phloem.variational.families import LOCATION_OFFSET, Lognormal
+from phloem.variational.joint import LOCATION_OFFSET, BranchModel, Lognormal
 
 Rows = slice | LongArray | BoolArray
-CHUNK_NODES = 50_000  # of trees weighed at a time, so that many samples take little memory
-FEWEST_PAIRS = 64  # of samples in a set of noise, or twice as many as there are branches
+Progress = Callable[[float], None]
+CHUNK_NODES = 50_000  # of trees evaluated at a time, so that many samples take little memory
+FEWEST_PAIRS = 64  # of samples in a set of noise, or twice the number of branches
 MOST_ROUNDS = 5  # each with twice the noise of the one before
 MOST_EVALUATIONS = 60  # for one set of noise
 USUAL_EVALUATIONS = (10, 4)  # for the first set, and for each of the others
 USUAL_ROUNDS = 2
-SETTLED = 0.1  # of the tolerance: a tree rests when its next step promises less
+SETTLED = 0.1  # of the tolerance: a tree has settled when its next Newton step promises less
 LONGEST_STEP = 1.0  # in the logarithm of a length
 LARGEST_RESCALING = 0.5  # in the logarithm of a scale
-LEAST_CURVATURE = 0.02  # of the largest: directions that are flatter count as this much curved
-ENOUGH = 1e-4  # of the gain that the slope promises (Armijo)
+LEAST_CURVATURE = 0.02  # of the largest: a lower limit for flatter directions
+ENOUGH = 1e-4  # of the gain promised by the slope (Armijo)
 SMALLEST_STEP = 1e-3
-Progress = Callable[[float], None]
-CURVATURES = 4_000_000  # numbers in the curvatures of the trees of a block: 32 MB
-CONTROL_PAIRS = 4  # pairs of samples for each branch that the control variates are made of
+CURVATURES = 4_000_000  # values in the curvatures of a block of trees: 32 MB
+CONTROL_PAIRS = 4  # pairs of samples per branch for the control variates
 OPTIMIZING = 0.6  # of the time, roughly
 
 
@@ -44,22 +43,22 @@ class Lognormals(NamedTuple):
     log_scale: FloatArray  # (trees, branches)
 
     @classmethod
-    def of(cls, numbers: Tensor) -> "Lognormals":
-        """From the numbers of a branch model, (trees, branches, 2)."""
-        distribution = Lognormal(numbers.detach())
+    def of(cls, parameters: Tensor) -> "Lognormals":
+        """From a branch model's parameters, (trees, branches, 2)."""
+        distribution = Lognormal(parameters.detach())
         return cls(distribution.location.numpy().copy(), distribution.log_scale.numpy().copy())
 
-    def numbers(self) -> Tensor:
-        """As a branch model would give them, (trees, branches, 2)."""
+    def parameters(self) -> Tensor:
+        """As a branch model gives them, (trees, branches, 2)."""
         return torch.from_numpy(np.stack([self.location - LOCATION_OFFSET, self.log_scale], axis=2))
 
     def rows(self, trees: Rows) -> "Lognormals":
-        """Those of some trees, in arrays of their own."""
+        """A copy for some of the trees."""
         return Lognormals(*(np.array(part[trees]) for part in self))
 
 
 class Weighed(NamedTuple):
-    """Log weights of sampled lengths, and how log p(Y, τ, q) + Σ log q changes with the logarithms of the lengths."""
+    """Log weights of sampled lengths, and the gradient of log p(Y, τ, q) + Σ log q with respect to the log lengths."""
 
     log_weights: FloatArray  # (samples, trees)
     gradients: FloatArray | None  # (samples, trees, branches)
@@ -73,12 +72,12 @@ class Shape(NamedTuple):
     curvature: FloatArray  # (trees, branches, branches)  symmetric; -1 on the diagonal where the scales are the best
 
     def rows(self, trees: Rows) -> "Shape":
-        """That of some trees, in arrays of its own."""
+        """A copy for some of the trees."""
         return Shape(*(np.array(part[trees]) for part in self))
 
 
 def samples_at_a_time(topologies: TopologyBatch) -> int:
-    """How many samples of all these trees make a chunk."""
+    """Samples of all these trees in a chunk."""
     return max(1, CHUNK_NODES // (topologies.node_count * len(topologies)))
 
 
@@ -90,7 +89,7 @@ def weigh(
     *,
     with_gradients: bool = False,
 ) -> Weighed:
-    """Weigh the lengths that noise (samples, trees, branches) stands for; one tree of noise serves all trees."""
+    """Weight the lengths given by noise (samples, trees, branches); noise for one tree is shared by all."""
     samples, shape = len(noise), (len(noise), *lognormals.location.shape)
     log_lengths = np.minimum(lognormals.location + np.exp(lognormals.log_scale) * noise, LARGEST_LOG_LENGTH)
     lengths = torch.from_numpy(np.exp(log_lengths).reshape(-1, shape[2]))
@@ -137,10 +136,10 @@ def even_noise(pairs: int, branches: int, *, stream: RandomStream) -> FloatArray
 
 
 class LognormalFit(NamedTuple):
-    """The best numbers found for each topology, as `Lognormal` takes them."""
+    """The best parameters found for each topology, as `Lognormal` takes them."""
 
-    numbers: Tensor  # (trees, 2n-3, 2)
-    shortfall: FloatArray  # (trees,)  how much higher the best bound is at most, by estimate
+    parameters: Tensor  # (trees, 2n-3, 2)
+    shortfall: FloatArray  # (trees,)  how much higher the best bound may be, by estimate
     converged: BoolArray  # (trees,)  whether the shortfall is within the tolerance
 
 
@@ -153,17 +152,18 @@ def optimize_lognormals(
     tolerance: float = 0.005,
     progress: Progress | None = None,
 ) -> LognormalFit:
-    """Maximise E[log p(Y, τ, q) - log Q(q given τ)] over the numbers of each topology's lognormals, from `start`.
+    """Maximise E[log p(Y, τ, q) - log Q(q given τ)] over the parameters of each topology's lognormals, from `start`.
 
     start: (trees, 2n-3, 2), as a branch model gives them. All trees are moved together. Those whose bound can still
-    grow by more than `tolerance` nats, by estimate, go on with twice the noise, and count as not converged at the end.
+    grow by more than `tolerance` nats, by estimate, are tried again with twice the noise; after the last round they
+    count as not converged.
     """
     if not 0 < tolerance <= 1:
-        raise BadArgument(f"best lognormals: a tolerance of {tolerance:g}. It must be above 0, and 1 nat at most.")
+        raise BadArgument(f"best lognormals: a tolerance of {tolerance:g} nats. Give one above 0 and at most 1.")
     trees, branches = len(topologies), topologies.branch_count
     best = Lognormals.of(start)
     if best.location.shape != (trees, branches):
-        raise BadArgument(f"best lognormals: numbers of shape {tuple(start.shape)} for {trees} trees.")
+        raise BadArgument(f"best lognormals: parameters of shape {tuple(start.shape)} for {trees} trees.")
     shortfall, converged = np.full(trees, np.inf), np.zeros(trees, np.bool_)
     pairs = max(FEWEST_PAIRS, 2 * branches)
     work = _Work(pairs, progress)
@@ -180,11 +180,11 @@ def optimize_lognormals(
         if converged.all():
             break
         pairs *= 2
-    return LognormalFit(best.numbers(), shortfall, converged)
+    return LognormalFit(best.parameters(), shortfall, converged)
 
 
 class _Climbed(NamedTuple):
-    """Where the bound of one set of noise is highest."""
+    """The maximum of the bound for one set of noise."""
 
     at: Lognormals
     shape: Shape
@@ -199,7 +199,7 @@ def _climb(
     tolerance: float,
     work: "_Work",
 ) -> _Climbed:
-    """Newton steps, each tree with a step size of its own, all trees that still move in one evaluation."""
+    """Newton's method with a step size for each tree; all trees that still move share an evaluation."""
     at = start.rows(slice(None))
     shape = measure_shape(target, topologies, at, noise)
     step, promise = _newton_step(at, shape)
@@ -229,13 +229,13 @@ def _climb(
 
 
 def _newton_step(at: Lognormals, shape: Shape) -> tuple[Lognormals, FloatArray]:
-    """An uphill step for every tree, and the gain that the slope alone promises for it, (trees,).
+    """An ascent step for every tree, and the gain that the slope alone promises for it, (trees,).
 
     Locations: the curvature's inverse times the slope. Scales: 1/σ² is the mean curvature at the best place.
     """
     scale = np.exp(at.log_scale)
     finite = np.where(np.isfinite(shape.curvature), shape.curvature, 0.0)
-    values, vectors = np.linalg.eigh(finite)  # where the bound is not concave, its mirror image is climbed
+    values, vectors = np.linalg.eigh(finite)  # where the bound is not concave, its mirror image is used
     values = np.abs(values)
     values = np.maximum(values, LEAST_CURVATURE * values.max(axis=1, keepdims=True) + 1e-12)
     along = (vectors.transpose(0, 2, 1) @ shape.slope[:, :, None]) / values[:, :, None]
@@ -249,7 +249,7 @@ def _newton_step(at: Lognormals, shape: Shape) -> tuple[Lognormals, FloatArray]:
 
 
 def _lost_between(first: Lognormals, second: Lognormals, shape: Shape) -> FloatArray:
-    """How much lower than at its maximum `second` its bound is at `first`, to second order, (trees,)."""
+    """How much the bound drops from its maximum `second` to `first`, to second order, (trees,)."""
     location = (first.location - second.location) / np.exp(second.log_scale)
     log_scale = first.log_scale - second.log_scale
     bent = -(location[:, None] @ shape.curvature @ location[:, :, None])[:, 0, 0] / 2
@@ -258,7 +258,7 @@ def _lost_between(first: Lognormals, second: Lognormals, shape: Shape) -> FloatA
 
 
 class _Work:
-    """How much of the usual work is done."""
+    """Progress as a share of the usual amount of work."""
 
     def __init__(self, pairs: int, progress: Progress | None) -> None:
         first, other = USUAL_EVALUATIONS
@@ -268,7 +268,7 @@ class _Work:
         self._progress = progress
 
     def done(self, noise: FloatArray, share: float) -> None:
-        """All samples of a set were weighed for a share of the trees."""
+        """Count a set of noise as evaluated for a share of the trees."""
         self._spent += share * len(noise)
         if self._progress:
             self._progress(min(0.99, self._spent / self._usual))
@@ -278,23 +278,23 @@ class _Work:
 class AmortizationGaps:
     """Bounds E[log p(Y, τ, q) - log Q(q given τ)] of each topology with their standard errors, all (trees,).
 
-    The bounds of a tree have common random numbers, so that the gap, their difference, is better known than either.
+    A tree's bounds use common random numbers, so their difference, the gap, has a smaller error than either.
     """
 
     amortized: FloatArray  # with the model's lognormals
     amortized_error: FloatArray
-    best: FloatArray  # with the best ones for the tree
+    best: FloatArray  # with the best lognormals for the tree
     best_error: FloatArray
     gap: FloatArray
     gap_error: FloatArray
-    shortfall: FloatArray  # by how much the best bound may be higher still, by estimate
+    shortfall: FloatArray  # how much higher the best bound may be, by estimate
     converged: BoolArray  # whether that is within the tolerance
 
     def __len__(self) -> int:
         return len(self.gap)
 
     def average(self, weights: FloatArray | None = None) -> tuple[float, float]:
-        """The mean gap and its standard error: of all trees alike, or by weight."""
+        """The mean gap and its standard error, plain or weighted."""
         shares = np.ones(len(self)) if weights is None else np.asarray(weights, np.float64)
         if shares.shape != self.gap.shape or not shares.sum() > 0:
             raise BadArgument(f"amortisation gaps: {len(shares)} weights for {len(self)} trees, or all are zero.")
@@ -312,18 +312,18 @@ def amortization_gaps(
     tolerance: float = 0.005,
     progress: Progress | None = None,
 ) -> AmortizationGaps:
-    """The gap of each topology, all of which the model must know; `samples` sets of lengths weigh each bound.
+    """The gap of each topology, all of which the model must know; each bound is the mean of `samples` log weights.
 
-    The best lognormals are found to within `tolerance` nats, with random numbers of their own.
+    The best lognormals are found to within `tolerance` nats, with separate random numbers.
     """
     if samples < 4:
         raise BadArgument(f"amortisation gaps: {samples} samples. Give at least 4.")
     if not len(topologies):
-        raise BadArgument("amortisation gaps: no topologies.")
+        raise BadArgument("amortisation gaps: no topologies given.")
     if branches.family is not Lognormal:
         raise BadArgument("amortisation gaps: the model's branch lengths are not lognormal.")
     with torch.no_grad():
-        numbers = branches.numbers(topologies)
+        parameters = branches.branch_parameters(topologies)
     size = max(1, CURVATURES // topologies.branch_count**2)
     parts = []
     for first in range(0, len(topologies), size):
@@ -332,12 +332,12 @@ def amortization_gaps(
         fit = optimize_lognormals(
             block,
             target,
-            numbers[first : first + size],
+            parameters[first : first + size],
             stream=stream.named("optimum"),
             tolerance=tolerance,
             progress=_part_of(tell, 0.0, OPTIMIZING),
         )
-        both = [Lognormals.of(numbers[first : first + size]), Lognormals.of(fit.numbers)]
+        both = [Lognormals.of(parameters[first : first + size]), Lognormals.of(fit.parameters)]
         amortized, best = _pair_bounds(
             block, target, both, samples // 2, stream.at(first), _part_of(tell, OPTIMIZING, 1 - OPTIMIZING)
         )
@@ -356,9 +356,9 @@ def _pair_bounds(
 ) -> list[FloatArray]:
     """For each of several sets of lognormals independent estimates of the trees' bounds, (pairs, trees).
 
-    An estimate is the mean of two log weights with opposite noise, in which all odd terms cancel, without the
-    quadratic form that the log weight nearly is in the noise. That form has mean zero, as its coefficients come from
-    noise of their own. Together this saves about three of four samples on DS1.
+    An estimate is the mean of two log weights with opposite noise, in which all odd terms cancel, minus a quadratic
+    form in the noise that approximates the log weight and has mean zero, as its coefficients come from separate noise
+    (a control variate). Together this saves about three of four samples on DS1.
     """
     trees, branches = len(topologies), topologies.branch_count
     control = even_noise(CONTROL_PAIRS * max(branches, 16), branches, stream=stream.named("control"))
@@ -391,5 +391,5 @@ def _mean_and_error(pairs: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _part_of(progress: Progress | None, start: float, length: float) -> Progress:
-    """Progress within a part of the work."""
+    """Progress of a part of the work, as progress of the whole."""
     return lambda share: progress(start + length * share) if progress else None

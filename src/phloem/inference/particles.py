@@ -1,4 +1,8 @@
-"""Particles: trees drawn from Q and weighted against the target, and gradient estimators."""
+"""Particles, which are trees drawn from Q and weighted against the target; and gradient estimators.
+
+An estimator gets K log weights and returns the lower bound and, for each particle, how strongly to push its log p and
+log Q. Training multiplies the gradients by these factors.
+"""
 
 import math
 from collections.abc import Callable
@@ -17,26 +21,27 @@ from phloem.variational.joint import JointModel
 
 
 class Particles(NamedTuple):
-    """Trees from Q with all that their weights are made of, each (particles,) but for the lengths."""
+    """Trees from Q and the parts of their weights; logarithms are (particles,)."""
 
     topologies: TopologyBatch
     lengths: Tensor  # (particles, 2n-3)
-    log_joint: Tensor  # log p(Y, τ, q), its likelihood tempered
+    log_joint: Tensor  # log p(Y, τ, q), with a tempered likelihood
     log_q_topology: Tensor
     log_q_branches: Tensor
 
     def log_weights(self) -> FloatArray:
-        """log p(Y, τ, q) - log Q(τ, q), (particles,), as numbers."""
+        """log p(Y, τ, q) - log Q(τ, q), (particles,), without gradients."""
         log_joint, *log_q = (part.detach().numpy() for part in self[2:])
         weights: FloatArray = log_joint - log_q[0] - log_q[1]
         return weights
 
 
 def check_same_taxa(model: JointModel, target: TreePosterior) -> None:
-    """Raise unless model and target speak of the same taxa in the same order."""
+    """Raise unless model and target have the same taxa in the same order."""
     if model.network.support.taxa != target.likelihood.patterns.taxa:
         raise TaxonMismatch(
-            "the support's taxa are not the alignment's, or not in its order. Read the trees with taxa=alignment.taxa."
+            "the support and the alignment differ in their taxa or in the order of them. "
+            "Read the trees with taxa=alignment.taxa."
         )
 
 
@@ -49,7 +54,7 @@ def draw_particles(
     inverse_temperature: float = 1.0,
     path_only: bool = False,
 ) -> Particles:
-    """Draw trees from Q and weigh them; particle i has the random numbers of the stream's i-th particle.
+    """Draw trees from Q and weight them; particle i uses the random numbers of the stream's i-th particle.
 
     path_only: the gradient of log_q_branches flows through the lengths alone.
     """
@@ -59,9 +64,9 @@ def draw_particles(
 
 
 class Estimate(NamedTuple):
-    """The lower bound of K particles and, for each particle, the factors of its gradients.
+    """The lower bound of K particles and the factors of each particle's gradients.
 
-    The gradient to be followed upwards is Σ_i log_joint_i · ∇log p(Y, τ_i, q_i) + log_q_topology_i · ∇log Q(τ_i) +
+    The ascent direction is Σ_i log_joint_i · ∇log p(Y, τ_i, q_i) + log_q_topology_i · ∇log Q(τ_i) +
     log_q_branches_i · ∇log Q(q_i given τ_i).
     """
 
@@ -72,9 +77,9 @@ class Estimate(NamedTuple):
 
 
 def lower_bound(log_weights: FloatArray) -> FloatArray:
-    """log (1/K) Σ_i w_i over the last axis: K particles' bound of the log marginal likelihood."""
+    """log (1/K) Σ_i w_i over the last axis: the K-particle lower bound of the log marginal likelihood."""
     greatest = log_weights.max(axis=-1, keepdims=True)
-    shift = np.where(np.isfinite(greatest), greatest, 0.0)  # where all weights are zero, so is their mean
+    shift = np.where(np.isfinite(greatest), greatest, 0.0)  # if all weights are zero, so is their mean
     with np.errstate(divide="ignore"):
         log_sums = np.log(np.exp(log_weights - shift).sum(axis=-1))
     result: FloatArray = log_sums + shift[..., 0] - math.log(log_weights.shape[-1])
@@ -82,14 +87,14 @@ def lower_bound(log_weights: FloatArray) -> FloatArray:
 
 
 def vimco(log_weights: FloatArray) -> Estimate:
-    """VIMCO (Mnih & Rezende 2016): the exact gradient of the K-particle bound, in expectation.
+    """VIMCO (Mnih & Rezende 2016): an unbiased gradient of the K-particle bound.
 
-    A topology's signal is how much the bound owes to its particle: the bound minus what it would be with the geometric
-    mean of the others' weights in its place, which does not depend on it.
+    A topology's learning signal is its particle's contribution: the bound minus the bound with its weight replaced by
+    the geometric mean of the others, which does not depend on it.
     """
     bound, shares = _bound_and_shares(log_weights, fewest=2)
     baselines = leave_one_out_bounds(log_weights)
-    signal = np.zeros_like(baselines)  # a particle beside none but impossible ones has nothing to be compared with
+    signal = np.zeros_like(baselines)  # zero if all other particles are impossible, so there is no baseline
     np.subtract(bound, baselines, out=signal, where=baselines > -math.inf)
     return Estimate(bound, shares, signal - shares, -shares)
 
@@ -104,11 +109,11 @@ def rws(log_weights: FloatArray) -> Estimate:
 
 
 def doubly_reparameterized(estimate: Estimate) -> Estimate:
-    """The same expectation for branch lengths with less noise (Tucker et al. 2019), where log Q's path alone counts.
+    """The same expected gradient for branch lengths with less noise (Tucker et al. 2019); needs `path_only` particles.
 
-    Σ_i s_i ∇log w_i has a part in which the lengths stand still and only the density moves. Reparameterising that part
-    as well turns it into one through the lengths, and both together become Σ_i s_i² ∇log w_i through the lengths alone,
-    which vanishes as Q becomes the posterior. Topologies are as before.
+    Σ_i s_i ∇log w_i has a term in which the lengths are fixed and only the density moves. Reparameterising that term
+    too makes it one through the lengths, and the sum becomes Σ_i s_i² ∇log w_i through the lengths alone, which
+    vanishes as Q approaches the posterior. Topologies are unaffected.
     """
     squares = estimate.log_joint**2
     return estimate._replace(log_joint=squares, log_q_branches=-squares)
@@ -119,12 +124,12 @@ ESTIMATORS: dict[str, Estimator] = {"vimco": vimco, "rws": rws}
 
 
 def _bound_and_shares(log_weights: FloatArray, fewest: int) -> tuple[float, FloatArray]:
-    """The bound, and its derivatives by the log weights: the normalised weights."""
+    """The bound, and its derivatives with respect to the log weights: the normalised weights."""
     if log_weights.ndim != 1 or len(log_weights) < fewest:
         raise BadArgument(
-            f"estimator: log weights of shape {log_weights.shape}, where at least {fewest} particles are needed."
+            f"estimator: log weights of shape {log_weights.shape}. Give those of at least {fewest} particles."
         )
     bound = log_mean_exp(log_weights)
-    if bound == -math.inf:  # no particle is possible, and none is better than another
+    if bound == -math.inf:  # all particles are impossible, so none is better than another
         return bound, np.zeros_like(log_weights)
     return bound, np.exp(log_weights - bound) / len(log_weights)

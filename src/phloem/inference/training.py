@@ -1,31 +1,37 @@
-"""Training: one step after the other, each a function of the parameters, the seed and the step's number."""
+"""Training: schedules, when to stop, Adam, and the training step.
+
+A step is a function of the parameters, the seed and its own number, so a resumed training takes the same steps.
+"""
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
+from torch import nn
 
 from phloem.arrays import AnyArray
 from phloem.config import EvaluationConfig, TrainingConfig
-from phloem.inference.adam import Adam
+from phloem.errors import BadArgument
 from phloem.inference.draws import DrawCollector
 from phloem.inference.evaluation import draw_log_weights
 from phloem.inference.particles import ESTIMATORS, check_same_taxa, doubly_reparameterized, draw_particles
+from phloem.kernels.training import adam_update
 from phloem.random_streams import RandomStream
 from phloem.runs.driver import Trainable, report_steps, take_steps
 from phloem.runs.history import History
 from phloem.target.posterior import TreePosterior
 from phloem.variational.joint import JointModel
 
-WINDOW = 10  # reports at full temperature that are looked at
+WINDOW = 10  # reports at full temperature that decide whether training stops
 LEAST_RISE = 0.05  # nats over the window: less than the error of most marginal likelihoods
+DECAY, SQUARE_DECAY, EPSILON = 0.9, 0.999, 1e-8  # of Adam
 
 
 class Decaying(Protocol):
-    """The settings of a learning rate that falls."""
+    """The settings of a decaying learning rate."""
 
     @property
     def steps(self) -> int: ...
@@ -38,7 +44,7 @@ class Decaying(Protocol):
 
 
 class Settings(NamedTuple):
-    """What holds during one step."""
+    """Temperature and learning rates of one step."""
 
     inverse_temperature: float
     branch_rate: float
@@ -48,7 +54,7 @@ class Settings(NamedTuple):
 def settings_at(step: int, config: TrainingConfig) -> Settings:
     """The settings of step 1, 2, …, `config.steps`.
 
-    The likelihood's exponent rises in a straight line to 1 over the share `ramp` of the run.
+    The likelihood's exponent rises linearly to 1 over the share `ramp` of the run.
     """
     ramp = config.ramp * config.steps
     inverse_temperature = min(1.0, config.first_inverse_temperature + step / ramp) if ramp else 1.0
@@ -57,7 +63,7 @@ def settings_at(step: int, config: TrainingConfig) -> Settings:
 
 
 def decay_at(step: int, config: Decaying) -> float:
-    """The share of the first rate that is left: half a cosine, from 1 to 0, or stairs of equal length."""
+    """The learning rate as a share of the first: half a cosine from 1 to 0, or stairs of equal length."""
     done = (step - 1) / config.steps
     if config.decay == "cosine":
         return 0.5 * (1 + math.cos(math.pi * done))
@@ -65,22 +71,89 @@ def decay_at(step: int, config: Decaying) -> float:
 
 
 def is_flat(reports: "Sequence[Report]") -> bool:
-    """Whether a straight line through the bounds of the last reports, all at full temperature, rises no more."""
+    """Whether a line fitted to the bounds of the last reports, all at full temperature, has stopped rising."""
     last = [report for report in reports[-WINDOW:] if report.inverse_temperature == 1]
     if len(last) < WINDOW:
         return False
     place = np.arange(WINDOW) - (WINDOW - 1) / 2
     slope = place @ np.array([report.lower_bound for report in last]) / (place @ place)
-    return bool(slope * WINDOW < LEAST_RISE)  # never for bounds that are no numbers
+    return bool(slope * WINDOW < LEAST_RISE)  # false for NaN
+
+
+class Adam:
+    """Adam (Kingma & Ba 2015) with its usual decay rates; each step is given its learning rate.
+
+    One kernel call updates all parameters: they are small, and torch's optimisers spend their time between calls.
+
+    clipping: a gradient whose norm exceeds this multiple of its usual norm, by the second moments, is scaled down to
+    it. A gradient that is not finite moves nothing. Parameters have one dtype, are updated in place and must stay where
+    they are in memory for as long as the optimiser lives.
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter], *, clipping: float = math.inf) -> None:
+        if not clipping > 0:
+            raise BadArgument(f"Adam: clipping {clipping:g}. Give a number above 0.")
+        self._clipping = clipping
+        self._parameters = list(parameters)
+        if len(set(map(id, self._parameters))) != len(self._parameters):
+            raise BadArgument("Adam: a parameter was given twice. Give each once.")
+        for parameter in self._parameters:
+            if not parameter.is_leaf:
+                raise BadArgument("Adam: a tensor is the result of a computation. Give parameters only.")
+            if not parameter.is_contiguous() or parameter.dtype not in (torch.float32, torch.float64):
+                raise BadArgument(
+                    f"Adam: the parameter of shape {tuple(parameter.shape)} is not contiguous, or in neither single "
+                    "nor double precision."
+                )
+        if len({parameter.dtype for parameter in self._parameters}) > 1:
+            raise BadArgument("Adam: parameters in single and in double precision. Make an optimiser for each.")
+        single = any(parameter.dtype == torch.float32 for parameter in self._parameters)
+        self._starts = np.cumsum([0, *(parameter.numel() for parameter in self._parameters)], dtype=np.int64)
+        self._mean = np.zeros(self._starts[-1], np.float32 if single else np.float64)
+        self._square = np.zeros_like(self._mean)
+        self._step_counts = np.zeros(len(self._parameters), np.int64)
+        self._addresses = np.array([(parameter.data_ptr(), 0) for parameter in self._parameters], np.int64)
+        self._addresses = self._addresses.reshape(-1, 2)
+
+    def clear_gradients(self) -> None:
+        """Clear the gradients of the last step."""
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    def state(self) -> dict[str, AnyArray]:
+        """The moments and each parameter's number of steps: the optimiser's own memory, not a copy."""
+        return {"mean": self._mean, "square": self._square, "step_counts": self._step_counts}
+
+    def step(self, rate: float) -> bool:
+        """Move every parameter that has a gradient; returns whether the gradient was finite."""
+        gradients = [None if p.grad is None else p.grad.contiguous() for p in self._parameters]
+        if [parameter.data_ptr() for parameter in self._parameters] != self._addresses[:, 0].tolist():
+            raise BadArgument("Adam: a parameter has moved in memory. Make the optimiser after moving parameters.")
+        self._addresses[:, 1] = [0 if gradient is None else gradient.data_ptr() for gradient in gradients]
+        moved: bool = adam_update(
+            self._addresses,
+            self._starts,
+            self._step_counts,
+            self._mean,
+            self._square,
+            rate,
+            DECAY,
+            SQUARE_DECAY,
+            EPSILON,
+            self._clipping,
+        )
+        for parameter in self._parameters:
+            torch.autograd.graph.increment_version(parameter)  # torch does not see the kernel's writes
+        return moved
 
 
 class StepInfo(NamedTuple):
-    """What a step saw."""
+    """The outcome of a step."""
 
     step: int  # counted from 1
     inverse_temperature: float
     lower_bound: float  # of the tempered target, before the parameters moved
-    skipped: bool  # the bound or its gradient was no finite number, and some parameters stayed where they were
+    skipped: bool  # the bound or its gradient was not finite, and some parameters did not move
 
     @property
     def value(self) -> float | None:
@@ -89,7 +162,7 @@ class StepInfo(NamedTuple):
 
 
 class Training(Trainable):
-    """A model on its way to the target. Given the config and the seed, the n-th step has its own random numbers."""
+    """A model being trained towards a target. The random numbers of a step depend on the seed and its number alone."""
 
     name = "training"
     value = "bound"
@@ -119,7 +192,7 @@ class Training(Trainable):
         return StepInfo(number, inverse_temperature, lower_bound, not moved)
 
     def gradients(self, number: int, inverse_temperature: float) -> float:
-        """Leave a step's gradients with the parameters, the other way round as Adam descends; returns the bound."""
+        """Set the parameters' gradients for a step, negated as Adam descends; returns the bound."""
         particles = draw_particles(
             self.model,
             self.target,
@@ -141,7 +214,7 @@ class Training(Trainable):
         return estimate.lower_bound
 
     def state(self) -> dict[str, AnyArray]:
-        """All that the next step depends on, besides the config, the seed and the target."""
+        """Everything the next step depends on besides the config, the seed and the target."""
         return {
             **{f"model.{name}": tensor.detach().numpy() for name, tensor in self.model.state_dict().items()},
             **{f"topology_adam.{name}": array for name, array in self._topology_adam.state().items()},

@@ -1,4 +1,4 @@
-"""Can the numbers be trusted? Verdicts in plain words, from what the draws and the runs show."""
+"""Can the results be trusted? A verdict in plain words, from diagnostics of the draws and agreement of the runs."""
 
 from typing import Literal, NamedTuple
 
@@ -9,18 +9,18 @@ from phloem.inference.diagnostics import effective_sample_size, pareto_shape, sm
 Level = Literal["good", "usable", "do not trust"]
 LEVELS: tuple[Level, ...] = ("good", "usable", "do not trust")
 
-# Up to where a diagnostic is good, and up to where it is usable. Users of MCMC know 200 and 100 effective draws and
-# deviations of 0.01 and 0.05; the tail's shape is that of Vehtari et al. (2024).
+# Limits for good and for usable. Users of MCMC know 200 and 100 effective draws and deviations of 0.01 and 0.05; the
+# limits for the tail's shape are those of Vehtari et al. (2024).
 ENOUGH_DRAWS = (200.0, 100.0)
 TAIL_SHAPE = (0.5, 0.7)
 AVERAGE_DEVIATION = (0.01, 0.05)
 LARGEST_DEVIATION = (0.05, 0.1)
 LIKELIHOOD_DIFFERENCE = (0.2, 1.0)  # nats; smaller ones do not matter, whatever their errors
-ERRORS = 3.0  # a difference of so many errors is none
+ERRORS = 3.0  # a difference within this many standard errors does not count
 
 
 class Finding(NamedTuple):
-    """One diagnostic: what was looked at, its value for people, how good that is, and what it means."""
+    """One diagnostic: its name, its value as text, how good that is, and what it means."""
 
     name: str  # "Pareto k̂"
     value: str  # "0.43"
@@ -29,11 +29,11 @@ class Finding(NamedTuple):
 
 
 class Trust(NamedTuple):
-    """The verdict on a posterior: as good as its worst finding."""
+    """The verdict on a posterior, which is as good as its worst finding."""
 
     level: Level
     findings: tuple[Finding, ...]
-    advice: str  # what to do about it; a sentence
+    advice: str  # what to do; a sentence
 
 
 def judge(
@@ -45,7 +45,7 @@ def judge(
     training = [] if finished else [_unfinished(steps_done, steps)]
     findings = (*weights, *runs, *training)
     if len(log_weights) < ENOUGH_DRAWS[0] and finished:
-        advice = "So few draws tell little: draw more (phloem evaluate --samples 1000 --repeats 100)."
+        advice = "Too few draws to tell: draw more (phloem evaluate --samples 1000 --repeats 100)."
     else:
         advice = _advice(_worst(weights), _worst(runs), finished, agreement is None)
     return Trust(_worst(findings), findings, advice)
@@ -58,7 +58,7 @@ def _effective_draws(log_weights: FloatArray) -> Finding:
         f"{size:,.0f} of {len(log_weights):,}",
         _level(-size, tuple(-limit for limit in ENOUGH_DRAWS)),
         "How many independent trees of the posterior itself the weighted draws are worth. "
-        "Probabilities and means are as uncertain as those from so many trees.",
+        "Probabilities and means are as uncertain as those from this many trees.",
     )
 
 
@@ -108,13 +108,13 @@ def _unfinished(steps_done: int, steps: int) -> Finding:
         "Training",
         f"step {steps_done:,} of {steps:,}",
         "usable",
-        "Training has not ended: this is the posterior as far as it has come.",
+        "Training is not finished: this is the posterior so far.",
     )
 
 
 def _advice(weights: Level, runs: Level, finished: bool, is_single: bool) -> str:
     if not finished:
-        return "Let training end: phloem infer --resume goes on with it."
+        return "Finish training with phloem infer --resume."
     if runs == "do not trust":
         return "The runs disagree: make more runs (--runs 4), or train longer (--steps); more bootstrap trees may help."
     if weights == "do not trust":

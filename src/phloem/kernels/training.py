@@ -1,4 +1,4 @@
-"""What a training step computes beside the model: multi-sample bounds, and Adam in one pass over all parameters."""
+"""Multi-sample bounds, and Adam in one pass over all parameters."""
 
 import math
 
@@ -7,12 +7,12 @@ import numpy as np
 from phloem.arrays import FloatArray, LongArray, RealArray
 from phloem.kernels.jit import at, from_address, kernel, vector_kernel, wide_vectors
 
-LANES = 16  # partial sums side by side, so that a sum is vector code and still has one order
+LANES = 16  # partial sums side by side, so that sums are vectorised and still have a fixed order
 
 
 @vector_kernel
 def _shrinkage(addresses, starts, step_counts, mean, square, square_decay, clipping):
-    """What to multiply the gradient by: 1 where it is of its usual size or there is no usual size yet."""
+    """The factor for the gradient: 1 if its norm is usual or there is nothing to compare it with, 0 if not finite."""
     wide_vectors()
     slopes, spreads = np.empty(LANES, mean.dtype), np.empty(LANES, mean.dtype)
     total, usual = 0.0, 0.0
@@ -55,12 +55,12 @@ def adam_update(
 ) -> bool:
     """parameter -= rate · m̂ / (√v̂ + ε), with the moments' decay.
 
-    A gradient whose norm, over all parameters, is more than `clipping` times what the second moments expect is scaled
-    down to that; one that is no number is left out, which returns False.
+    A gradient whose norm, over all parameters, exceeds `clipping` times the norm expected from the second moments is
+    scaled down to it. A gradient that is not finite moves nothing, and the result is False.
 
-    addresses (parameters, 2): where each parameter and its gradient lie in memory, of the moments' type; those without
-    a gradient have 0 there and stay. starts (parameters + 1,): where each one's moments begin. step_counts: how
-    often each was moved before.
+    addresses (parameters, 2): where each parameter and its gradient are in memory, with the moments' dtype; a parameter
+    without a gradient has 0 there and does not move. starts (parameters + 1,): where the moments of each begin.
+    step_counts: the number of steps that each has taken.
     """
     wide_vectors()
     kind = mean.dtype.type
@@ -101,7 +101,7 @@ def log_mean_exp(values: FloatArray) -> float:
 
 @kernel
 def leave_one_out_bounds(log_weights: FloatArray) -> FloatArray:
-    """For each of K particles the bound with the geometric mean of the others' weights in place of its own, (K,)."""
+    """For each of K particles, the bound with its weight replaced by the geometric mean of the others, (K,)."""
     count = len(log_weights)
     bounds = np.empty(count)
     replaced = log_weights.copy()

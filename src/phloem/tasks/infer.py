@@ -47,7 +47,7 @@ from phloem.tasks.run_files import (
 from phloem.tasks.support import SupportSource, Trees
 from phloem.threads import physical_cores, single_threaded_products
 from phloem.trees.sample import TreeSample
-from phloem.variational.support import SubsplitSupport, support_arrays, write_support
+from phloem.variational.sbn import SubsplitSupport, support_arrays, write_support
 
 Progress = Callable[[Event], None]
 InferSession = Session[InferConfig, RunInputs]

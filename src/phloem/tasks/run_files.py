@@ -33,10 +33,8 @@ from phloem.trees.reading import parse_newick
 from phloem.trees.sample import GroupedTrees, TreeSample
 from phloem.trees.splits import SplitFrequencies
 from phloem.trees.writing import format_newick
-from phloem.variational.branch_models import build_branch_model
-from phloem.variational.joint import JointModel, write_parameters
-from phloem.variational.sbn import SubsplitNetwork
-from phloem.variational.support import SubsplitSupport, support_arrays, support_from
+from phloem.variational.joint import JointModel, build_branch_model, write_parameters
+from phloem.variational.sbn import SubsplitNetwork, SubsplitSupport, support_arrays, support_from
 
 BOOTSTRAP = "bootstrap"
 SUPPORT = "support.npz"

@@ -11,7 +11,7 @@ from phloem.arrays import FloatArray
 from phloem.storage.files import check_can_write
 from phloem.tasks.support import list_tree_files, read_samples, refuse_overwriting
 from phloem.trees.sample import TreeSample, group_rows, pool
-from phloem.variational.sbn import FitStep, Method, fit_network, read_network, write_network
+from phloem.variational.sbn import FitIteration, Method, fit_network, read_network, write_network
 
 CHUNK = 10_000  # trees scored at a time, so that many take little memory
 
@@ -34,7 +34,7 @@ def fit_trees(
     method: Method,
     smoothing: float,
     burnin: int | float = 0,
-    progress: Callable[[FitStep], None] | None = None,
+    progress: Callable[[FitIteration], None] | None = None,
 ) -> FitSummary:
     """Fit a network to the trees of some files, each file counting the same, and write it."""
     refuse_overwriting(out, list_tree_files(sources))
@@ -47,9 +47,9 @@ def fit_trees(
         taxa=len(support.taxa),
         topologies=support.topology_count,
         parameters=support.parameter_count,
-        iterations=fit.steps[-1].iteration,
+        iterations=fit.iterations[-1].iteration,
         converged=fit.converged,
-        log_likelihood=fit.steps[-1].log_likelihood,
+        log_likelihood=fit.iterations[-1].log_likelihood,
     )
 
 

@@ -25,7 +25,7 @@ from phloem.storage.files import cannot_read, check_can_write
 from phloem.trees.generation import all_topologies
 from phloem.trees.reading import SUFFIXES, read_trees, read_weighted_table
 from phloem.trees.sample import TreeSample, pool
-from phloem.variational.support import FEWEST_TAXA, SubsplitSupport, collect_support, write_support
+from phloem.variational.sbn import FEWEST_TAXA, SubsplitSupport, collect_support, write_support
 
 TREE_FILE = re.compile(r".+\.(nwk|newick|tree|trees|tre|treefile|nex|nexus|t|trprobs|ufboot)(\.gz)?", re.IGNORECASE)
 MOST_TAXA_FOR_ALL = 6  # they have 105 topologies; with 7 there would be 945

@@ -1,22 +1,305 @@
-"""Q(τ, q) = Q(τ) Q(q given τ): a subsplit network and a branch-length model, drawn from together."""
+"""Q(τ, q) = Q(τ) Q(q given τ): families of branch-length distributions, the models that choose among them, the joint.
 
+A branch model maps a topology to parameters for each of its branches, a family turns these into a distribution of
+lengths, and `JointModel` draws topologies and lengths together.
+"""
+
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple, final
 
+import numpy as np
 import safetensors.torch
+import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from phloem.arrays import BoolArray, FloatArray, IntArray
+from phloem.autograd import refuse_second_derivatives
 from phloem.errors import BadArgument, FileProblem
+from phloem.features.convolutions import CONVOLUTIONS, BranchReadout, ConvolutionChoice, NodeFeatures
+from phloem.features.layers import run
+from phloem.kernels.philox import fill_normal_rows
+from phloem.kernels.variational.branches import (
+    HALF_LOG_TWO_PI,
+    sample_lognormal,
+    sample_lognormal_backward,
+    sum_rows,
+    sum_rows_backward,
+)
 from phloem.random_streams import RandomStream
 from phloem.storage.files import atomic_write, read_bytes
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.branch_models import BranchModel, GraphModel, TableModel
-from phloem.variational.sbn import SubsplitNetwork
+from phloem.variational.sbn import SubsplitIndices, SubsplitNetwork, SubsplitSupport
+
+# With parameters of zero, as they are initially, lengths have a median of exp(-2) = 0.14: a sensible size.
+LOCATION_OFFSET = -2.0
+
+
+class BranchSample(NamedTuple):
+    """Sampled lengths and their log-density, differentiable in the distribution's parameters."""
+
+    lengths: Tensor  # (batch, 2n-3)
+    log_prob: Tensor  # (batch,)
+
+
+class BranchDistribution(ABC):
+    """Q(q given τ) for a batch of topologies: a density over the lengths of all branches of each.
+
+    A family is a subclass. Its parameters come from a branch model, (batch, branches, `parameters_per_branch`); all
+    zero should be a sensible start.
+    """
+
+    parameters_per_branch: ClassVar[int]
+
+    @abstractmethod
+    def __init__(self, parameters: Tensor) -> None:
+        """From a branch model's parameters."""
+
+    @abstractmethod
+    def sample(self, *, stream: RandomStream, path_only: bool = False) -> BranchSample:
+        """One set of lengths per tree, reparameterised; tree i uses the random numbers of the stream's i-th particle.
+
+        path_only: the log-density's gradient flows through the lengths alone, with the parameters held constant.
+        """
+
+    @abstractmethod
+    def log_prob(self, lengths: Tensor) -> Tensor:
+        """Log-density, (batch,), of given lengths, (batch, branches)."""
+
+
+@final
+class Lognormal(BranchDistribution):
+    """Independent lognormals: log q = μ - 2 + σ·ε with ε standard normal; a branch's parameters are μ and log σ."""
+
+    parameters_per_branch = 2
+
+    def __init__(self, parameters: Tensor) -> None:
+        if parameters.ndim != 3 or parameters.shape[2] != self.parameters_per_branch:
+            raise BadArgument(
+                f"lognormal: parameters of shape {tuple(parameters.shape)}. Give them as (batch, branches, 2)."
+            )
+        self._parameters = parameters
+
+    @property
+    def location(self) -> Tensor:
+        """Mean of log q, (batch, branches)."""
+        return self._parameters[:, :, 0].to(torch.float64) + LOCATION_OFFSET
+
+    @property
+    def log_scale(self) -> Tensor:
+        """Logarithm of the standard deviation of log q, (batch, branches)."""
+        return self._parameters[:, :, 1].to(torch.float64)
+
+    def sample(self, *, stream: RandomStream, path_only: bool = False) -> BranchSample:
+        """One set of lengths per tree, reparameterised."""
+        noise = np.empty(self._parameters.shape[:2])
+        fill_normal_rows(stream.key(), stream.particle, stream.step, noise)
+        return BranchSample(*_SampleLognormal.apply(self._parameters, noise, path_only))
+
+    def log_prob(self, lengths: Tensor) -> Tensor:
+        """Log-density of given lengths, (batch,); -inf where one is not positive."""
+        if lengths.shape != self._parameters.shape[:2]:
+            raise BadArgument(
+                f"lognormal: lengths of shape {tuple(lengths.shape)} for {tuple(self._parameters.shape[:2])} branches."
+            )
+        positive = lengths > 0
+        log_lengths = torch.where(positive, lengths, 1).log()
+        deviation = (log_lengths - self.location) * torch.exp(-self.log_scale)
+        log_densities = -(log_lengths + self.log_scale + 0.5 * deviation**2 + HALF_LOG_TWO_PI).sum(dim=1)
+        return torch.where(positive.all(dim=1), log_densities, -torch.inf)
+
+
+class _SampleLognormal(torch.autograd.Function):
+    """Lengths and log-densities from parameters and fixed noise."""
+
+    @staticmethod
+    def forward(ctx: Any, parameters: Tensor, noise: FloatArray, path_only: bool) -> tuple[Tensor, Tensor]:
+        parameters = parameters.detach().contiguous()
+        lengths, log_densities = np.empty_like(noise), np.empty(len(noise))
+        sample_lognormal(parameters.numpy(), LOCATION_OFFSET, noise, lengths, log_densities)
+        ctx.saved = parameters, noise, lengths, path_only
+        return torch.from_numpy(lengths), torch.from_numpy(log_densities)
+
+    @staticmethod
+    def backward(ctx: Any, length_gradient: Tensor, density_gradient: Tensor) -> tuple[Tensor, None, None]:
+        refuse_second_derivatives()
+        parameters, noise, lengths, path_only = ctx.saved
+        gradient = torch.empty_like(parameters)
+        sample_lognormal_backward(
+            parameters.numpy(),
+            noise,
+            lengths,
+            length_gradient.contiguous().numpy(),
+            density_gradient.contiguous().numpy(),
+            path_only,
+            gradient.numpy(),
+        )
+        return gradient, None, None
+
+
+class BranchModel(nn.Module, ABC):
+    """Q(q given τ): parameters for every branch of a topology, which a family turns into a distribution of lengths.
+
+    `indices` are the topologies' subsplit indices, if they are known from a draw of the subsplit network.
+    """
+
+    def __init__(self, family: type[BranchDistribution]) -> None:
+        super().__init__()
+        self.family = family
+
+    def forward(self, topologies: TopologyBatch, indices: SubsplitIndices | None = None) -> BranchDistribution:
+        """The distribution of the branch lengths of each topology."""
+        return self.family(self.branch_parameters(topologies, indices))
+
+    @abstractmethod
+    def branch_parameters(self, topologies: TopologyBatch, indices: SubsplitIndices | None = None) -> Tensor:
+        """The family's parameters for every branch, (batch, 2n-3, parameters_per_branch)."""
+
+    @abstractmethod
+    def knows(self, topologies: TopologyBatch, indices: SubsplitIndices | None = None) -> BoolArray:
+        """Whether the model has parameters for all branches of each topology, (batch,)."""
+
+
+class TableModel(BranchModel, ABC):
+    """A lookup table: a branch's parameters are the sum of some rows of it, all zero initially."""
+
+    def __init__(self, support: SubsplitSupport, rows: int, family: type[BranchDistribution]) -> None:
+        super().__init__(family)
+        self.support = support
+        self.table = nn.Parameter(torch.zeros(rows, family.parameters_per_branch, dtype=torch.float64))
+
+    def branch_parameters(self, topologies: TopologyBatch, indices: SubsplitIndices | None = None) -> Tensor:
+        """The family's parameters for every branch, (batch, 2n-3, parameters_per_branch)."""
+        indices = indices or self.support.indices(topologies)
+        if len(indices.splits) != len(topologies):
+            raise BadArgument(
+                f"branch lengths: subsplit indices of {len(indices.splits)} trees for {len(topologies)} topologies."
+            )
+        known = self.knows(topologies, indices)
+        if not known.all():
+            raise BadArgument(
+                f"branch lengths: tree {int(known.argmin()) + 1} of {len(known)} has a split or subsplit that is not "
+                "in the support. Leave out trees for which `knows` is false."
+            )
+        rows = self._rows(indices)
+        sums: Tensor = _SumRows.apply(self.table, rows.reshape(-1, rows.shape[2]))
+        return sums.reshape(*rows.shape[:2], self.family.parameters_per_branch)
+
+    @abstractmethod
+    def _rows(self, indices: SubsplitIndices) -> IntArray:
+        """Rows of the table to be added for every branch, (batch, 2n-3, terms); -1 for none."""
+
+
+@final
+class SplitModel(TableModel):
+    """A row for every split of the support: branches with the same split share their distribution."""
+
+    def __init__(self, support: SubsplitSupport, family: type[BranchDistribution] = Lognormal) -> None:
+        super().__init__(support, len(support.splits), family)
+
+    def knows(self, topologies: TopologyBatch, indices: SubsplitIndices | None = None) -> BoolArray:
+        """Whether all splits of each topology are in the support, (batch,)."""
+        indices = indices or self.support.indices(topologies)
+        return np.asarray((indices.splits >= 0).all(axis=1))
+
+    def _rows(self, indices: SubsplitIndices) -> IntArray:
+        return indices.splits[:, :, None]
+
+
+@final
+class PspModel(TableModel):
+    """A row for every split and every primary subsplit pair, which is how one side of a branch divides given the other.
+
+    An interior branch adds three rows, a pendant branch two (Zhang & Matsen 2019).
+    """
+
+    def __init__(self, support: SubsplitSupport, family: type[BranchDistribution] = Lognormal) -> None:
+        super().__init__(support, len(support.splits) + len(support.subsplits), family)
+
+    def knows(self, topologies: TopologyBatch, indices: SubsplitIndices | None = None) -> BoolArray:
+        """Whether all splits and primary subsplit pairs of each topology are in the support, (batch,)."""
+        indices = indices or self.support.indices(topologies)
+        splits = (indices.splits >= 0).all(axis=1)
+        above = (indices.subsplits[:, :, 1] >= 0).all(axis=1)
+        below = (indices.subsplits[:, topologies.taxon_count :, 0] >= 0).all(axis=1)  # leaves have none
+        return np.asarray(splits & above & below)
+
+    def _rows(self, indices: SubsplitIndices) -> IntArray:
+        rows = np.empty((*indices.splits.shape, 3), np.int32)
+        rows[:, :, 0] = indices.splits
+        rows[:, :, 1:] = np.where(indices.subsplits < 0, -1, indices.subsplits + len(self.support.splits))
+        return rows
+
+
+@final
+class GraphModel(BranchModel):
+    """Parameters from learnable features of the tree itself, so every topology on the taxa has them.
+
+    Equal topologies in a batch are evaluated once.
+    """
+
+    def __init__(
+        self,
+        taxon_count: int,
+        convolution: ConvolutionChoice = "edge",
+        *,
+        depth: int = 2,
+        width: int = 100,
+        family: type[BranchDistribution] = Lognormal,
+    ) -> None:
+        super().__init__(family)
+        self.features = NodeFeatures(taxon_count, convolution, depth=depth, width=width)
+        self.readout = BranchReadout(width, family.parameters_per_branch)
+
+    def branch_parameters(self, topologies: TopologyBatch, _indices: SubsplitIndices | None = None) -> Tensor:
+        """The family's parameters for every branch, (batch, 2n-3, parameters_per_branch)."""
+        distinct, group = topologies.distinct()
+        states, graph = self.features.raw_states(distinct)
+        layers, states = self.features.pending_layers(states, graph)
+        outputs = run([*layers, *self.readout.layers()], states, graph)
+        parameters = outputs.reshape(len(distinct), topologies.branch_count, self.family.parameters_per_branch)
+        return parameters if len(distinct) == len(topologies) else parameters[group]
+
+    def knows(self, topologies: TopologyBatch, _indices: SubsplitIndices | None = None) -> BoolArray:
+        """True for every topology on the taxa, (batch,)."""
+        self.features.check_taxon_count(topologies.taxon_count)
+        return np.ones(len(topologies), np.bool_)
+
+
+class _SumRows(torch.autograd.Function):
+    """Σ_k table[rows[i, k]], skipping rows of -1."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, rows: IntArray) -> Tensor:
+        ctx.arguments = rows, table.shape
+        sums = table.new_empty((len(rows), table.shape[1]))
+        sum_rows(table.detach().numpy(), rows, sums.numpy())
+        return sums
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        refuse_second_derivatives()
+        rows, shape = ctx.arguments
+        table_gradient = gradient.new_zeros(shape)
+        sum_rows_backward(gradient.contiguous().numpy(), rows, table_gradient.numpy())
+        return table_gradient, None
+
+
+def build_branch_model(name: str, support: SubsplitSupport, *, depth: int = 2, width: int = 100) -> BranchModel:
+    """The branch model with this name for the taxa of a support; depth and width are for graph models."""
+    if name == "split":
+        return SplitModel(support)
+    if name == "psp":
+        return PspModel(support)
+    if name not in (*CONVOLUTIONS, "mlp"):
+        known = ("split", "psp", "mlp", *CONVOLUTIONS)
+        raise BadArgument(f"unknown branch-length model {name}: choose one of {', '.join(known)}.")
+    return GraphModel(len(support.taxa), name, depth=depth, width=width)
 
 
 class TreeDraw(NamedTuple):
-    """Topologies with branch lengths, drawn from Q, and the logarithms of their densities."""
+    """Topologies with branch lengths drawn from Q, and their log-densities."""
 
     topologies: TopologyBatch
     lengths: Tensor  # (batch, 2n-3), differentiable in the branch model
@@ -25,46 +308,46 @@ class TreeDraw(NamedTuple):
 
 
 class JointModel(nn.Module):
-    """A distribution over trees with branch lengths."""
+    """Q(τ, q): a distribution over trees with branch lengths."""
 
     def __init__(self, network: SubsplitNetwork, branches: BranchModel) -> None:
         super().__init__()
         taxa = network.support.taxa
         if isinstance(branches, TableModel) and branches.support is not network.support:
-            raise BadArgument("joint model: the network and the table of branch lengths have different supports.")
+            raise BadArgument("joint model: the subsplit network and the branch model must share one support.")
         if isinstance(branches, GraphModel):
             branches.features.check_taxon_count(len(taxa))
         self.network = network
         self.branches = branches
 
     def draw(self, count: int, *, stream: RandomStream, path_only: bool = False) -> TreeDraw:
-        """Independent trees; the i-th has the random numbers of particle i from the stream's own on.
+        """Independent trees; tree i uses the random numbers of the stream's i-th particle.
 
         path_only: the gradient of log_q_branches flows through the lengths alone.
         """
-        topologies, log_prob, located = self.network.draw(count, stream=stream.named("topology"))
-        lengths, log_density = self.branches(topologies, located).sample(
+        topologies, log_prob, indices = self.network.draw(count, stream=stream.named("topology"))
+        lengths, log_density = self.branches(topologies, indices).sample(
             stream=stream.named("lengths"), path_only=path_only
         )
         return TreeDraw(topologies, lengths, log_prob, log_density)
 
 
 def write_parameters(model: JointModel, path: Path) -> None:
-    """Write all parameters of a model."""
+    """Write a model's parameters."""
     content = safetensors.torch.save({name: tensor.contiguous() for name, tensor in model.state_dict().items()})
     with atomic_write(path) as stream:
         stream.write(content)
 
 
 def read_parameters(model: JointModel, path: Path) -> None:
-    """Give a model the parameters of a file that was written for one of the same kind on the same support."""
+    """Load a model's parameters from a file written for the same kind of model on the same support."""
     try:
         found = safetensors.torch.load(read_bytes(path))
     except SafetensorError as problem:
-        raise FileProblem(f"{path}: holds no parameters ({problem}). Name a file that `phloem infer` wrote.") from None
+        raise FileProblem(f"{path}: not a parameter file ({problem}). Name one written by `phloem infer`.") from None
     wanted = model.state_dict()
     if {name: (t.shape, t.dtype) for name, t in found.items()} != {n: (t.shape, t.dtype) for n, t in wanted.items()}:
-        raise FileProblem(f"{path}: holds the parameters of another model. Use the run's own support and settings.")
+        raise FileProblem(f"{path}: the parameters belong to another model. Use the run's own support and settings.")
     if not all(tensor.isfinite().all() for tensor in found.values()):
-        raise FileProblem(f"{path}: some parameters are no numbers. The file is damaged: use another copy.")
+        raise FileProblem(f"{path}: some parameters are not finite. The file is damaged; use another copy.")
     model.load_state_dict(found)

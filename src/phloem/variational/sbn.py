@@ -1,34 +1,125 @@
-"""Subsplit Bayesian networks: distributions over topologies that sum to one (Zhang & Matsen 2018)."""
+"""Subsplit Bayesian networks (Zhang & Matsen 2018): distributions over topologies that sum to one.
 
-from collections.abc import Callable
+First the support, flat arrays that say what a network can generate; then the network, Q(τ); then how both are made from
+tree samples, by collecting subsplits and fitting probabilities; last their files.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from phloem.arrays import FloatArray, LongArray
+from phloem.arrays import Array, BoolArray, FloatArray, IntArray, LongArray, WordArray, read_only
 from phloem.autograd import refuse_second_derivatives
-from phloem.errors import BadArgument
-from phloem.kernels.variational import sbn
-from phloem.random_streams import RandomStream
-from phloem.storage.arrays import read_arrays, write_arrays
-from phloem.trees.sample import TreeSample
-from phloem.trees.topology import TopologyBatch
-from phloem.variational.support import (
-    PARTS,
-    Located,
-    SubsplitSupport,
-    collect_support,
-    damaged,
-    support_arrays,
-    support_from,
+from phloem.errors import BadArgument, FileProblem
+from phloem.kernels.trees.clades import clade_bits, hash_sets
+from phloem.kernels.variational import sbn as kernels
+from phloem.kernels.variational.subsplits import (
+    SPLITS,
+    PairIndex,
+    SubsplitLookup,
+    confirm_sets,
+    find_all,
+    index_subsplits,
+    make_index,
 )
+from phloem.random_streams import RandomStream
+from phloem.storage.arrays import distinct_names, read_arrays, write_arrays
+from phloem.trees.sample import TreeSample, credible_topologies, group_rows
+from phloem.trees.topology import TopologyBatch, taxon_keys
 
+FEWEST_TAXA = 4
+CHUNK_PAIRS = 200_000  # trees are collected a few at a time: room for all that they may add is made in advance
+Arrays = dict[str, np.ndarray[Any, Any]]
+PARTS = ("taxa", "topology_count", "clades", "splits", "subsplits", "pairs")  # arrays of a support's file
 Method = Literal["em", "average"]
 METHODS: tuple[Method, ...] = ("em", "average")
+
+
+class SubsplitIndices(NamedTuple):
+    """The splits, subsplits and table entries of topologies, as indices into a support; -1 for what it lacks.
+
+    A branch has a split and its primary subsplit pairs: how each side of more than one taxon divides, given
+    the other side. Entries are those used by the rootings.
+    """
+
+    neighbors: IntArray  # (batch, 2n-2, 3)     of the topologies
+    splits: IntArray  # (batch, 2n-3)
+    subsplits: IntArray  # (batch, 2n-3, 2)     below and above each branch; -1 below a leaf
+    entries: IntArray  # (batch, n-2, 3, 3)     each interior node seen from each neighbour, beside three sisters
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SubsplitSupport:
+    """The layout of a network's conditional probability tables, for all rootings of the trees it was collected from.
+
+    An entry is a subsplit given the sister of the clade that it divides; a table is a contiguous range of entries with
+    the same clade and sister. Table 0 holds the root splits: entry i is split i. Tables with a choice come first, so
+    the entries below `parameter_count` are the parameters. A table with one entry has no parameter, nor has the root
+    table of a single topology, which is the same wherever its root is.
+    """
+
+    taxa: tuple[str, ...]
+    topology_count: int  # distinct topologies it was collected from
+    clades: WordArray  # (clades, words)   bit sets; the first n are the single taxa
+    splits: IntArray  # (splits, 2)        the clade away from taxon 0 (taxon 0 itself for its own branch), and the rest
+    subsplits: IntArray  # (subsplits, 2)  the two clades that a clade divides into
+    sisters: IntArray  # (entries,)        a clade; -1 for root splits
+    divisions: IntArray  # (entries,)      a split for table 0, else a subsplit
+    starts: LongArray  # (tables + 1,)     where each table's entries begin
+    children: IntArray  # (entries, 2)     the tables of the two halves; -1 - taxon for a single taxon
+    free_tables: int  # number of tables with parameters
+    lookup: SubsplitLookup  # from clades and subsplits back to their indices
+
+    @property
+    def parameter_count(self) -> int:
+        return int(self.starts[self.free_tables])
+
+    @property
+    def entry_count(self) -> int:
+        return len(self.sisters)
+
+    @property
+    def table_count(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def free_starts(self) -> LongArray:
+        """Where the entries of each table with parameters begin, and the end of the last."""
+        return self.starts[: self.free_tables + 1]
+
+    def indices(self, topologies: TopologyBatch) -> SubsplitIndices:
+        """The subsplit indices of topologies, in time linear in the number of taxa."""
+        if topologies.taxon_count != len(self.taxa):
+            raise BadArgument(f"trees on {topologies.taxon_count} taxa for a support on {len(self.taxa)} taxa.")
+        keys = self.lookup.clades.pairs[: len(self.taxa)]
+        return _subsplit_indices(topologies, keys, self.lookup, np.zeros(4, np.int64), adding=False)
+
+    def generates(self, topologies: TopologyBatch) -> BoolArray:
+        """Whether some rooting of each topology is within the tables, (batch,)."""
+        used = self.indices(topologies)
+        totals = kernels.log_rootings(used.neighbors, used.splits, used.entries, np.zeros(self.entry_count))
+        possible: BoolArray = (totals == 0).any(axis=1)
+        return possible
+
+
+def _subsplit_indices(
+    topologies: TopologyBatch, keys: WordArray, lookup: SubsplitLookup, counts: LongArray, *, adding: bool
+) -> SubsplitIndices:
+    """The subsplit indices of topologies; with `adding`, new subsplits get the next index and are counted."""
+    batch, branches = len(topologies), topologies.branch_count
+    found = SubsplitIndices(
+        topologies.neighbors,
+        np.empty((batch, branches), np.int32),
+        np.empty((batch, branches, 2), np.int32),
+        np.full((batch, topologies.taxon_count - 2, 3, 3), -1, np.int32),
+    )
+    index_subsplits(topologies.neighbors, keys, lookup, counts, adding, found.splits, found.subsplits, found.entries)
+    return found
 
 
 class Tables(NamedTuple):
@@ -39,19 +130,18 @@ class Tables(NamedTuple):
 
 
 class TopologyDraw(NamedTuple):
-    """Sampled topologies, their log-probabilities and what they use of the support."""
+    """Sampled topologies, their log-probabilities and their subsplit indices."""
 
     topologies: TopologyBatch
     log_prob: Tensor  # (batch,)
-    located: Located
+    indices: SubsplitIndices
 
 
 class SubsplitNetwork(nn.Module):
-    """Q(τ): an unrooted topology's probability is the sum over its 2n-3 rootings.
+    """Q(τ): the probability of an unrooted topology is the sum over its 2n-3 rootings.
 
-    A rooted tree is drawn from the root split down, each clade dividing as its table says given its sister.
-    Tables are softmaxes of `logits`; those without parameters are uniform. Topologies outside the support have
-    probability zero.
+    A rooted tree is drawn from the root split down; how a clade divides depends on the clade and its sister. Tables are
+    softmaxes of `logits`; those without parameters are uniform. Topologies outside the support have probability zero.
     """
 
     logits: Tensor  # (parameters,)
@@ -64,7 +154,7 @@ class SubsplitNetwork(nn.Module):
         if logits.shape != (support.parameter_count,) or logits.dtype != torch.float64:
             raise BadArgument(
                 f"subsplit network: {logits.dtype} logits of shape {tuple(logits.shape)}, "
-                f"where the support has {support.parameter_count} parameters in double precision."
+                f"but the support has {support.parameter_count} parameters in double precision."
             )
         self.logits = nn.Parameter(logits)
 
@@ -73,35 +163,35 @@ class SubsplitNetwork(nn.Module):
         return normalize_tables(self.support, self.logits.detach())
 
     def sample(self, count: int, *, stream: RandomStream) -> TopologyBatch:
-        """Independent topologies; the i-th has the random numbers of particle i from the stream's own on."""
+        """Independent topologies; topology i uses the random numbers of the stream's i-th particle."""
         return self._sample(count, stream, self.tables())
 
     def draw(self, count: int, *, stream: RandomStream) -> TopologyDraw:
-        """Sample topologies and take their log-probabilities, with one softmax for both."""
+        """Sample topologies and compute their log-probabilities, with one softmax for both."""
         tables = self.tables()
         topologies = self._sample(count, stream, tables)
-        located = self.support.locate(topologies)
-        return TopologyDraw(topologies, self._log_prob(located, tables, None), located)
+        indices = self.support.indices(topologies)
+        return TopologyDraw(topologies, self._log_prob(indices, tables, None), indices)
 
     def log_prob(self, topologies: TopologyBatch) -> Tensor:
         """log Q(τ), (batch,), differentiable in the logits; -inf outside the support."""
-        return self._log_prob(self.support.locate(topologies), self.tables(), None)
+        return self._log_prob(self.support.indices(topologies), self.tables(), None)
 
     def log_prob_rooted(self, topologies: TopologyBatch, root_branches: LongArray) -> Tensor:
-        """Log-probability, (batch,), of each topology with its root on the branch root_branches[i], (batch,)."""
+        """Log-probability, (batch,), of topology i rooted on the branch root_branches[i]."""
         roots = np.asarray(root_branches)
         if roots.shape != (len(topologies),) or roots.dtype.kind not in "iu":
-            raise BadArgument(f"root branches of shape {roots.shape}: one branch number for each topology is needed.")
+            raise BadArgument(f"root branches of shape {roots.shape}: give one branch number per topology.")
         if roots.size and not 0 <= roots.min() <= roots.max() < topologies.branch_count:
             raise BadArgument(f"root branches: give numbers from 0 to {topologies.branch_count - 1}.")
-        return self._log_prob(self.support.locate(topologies), self.tables(), roots)
+        return self._log_prob(self.support.indices(topologies), self.tables(), roots)
 
     def _sample(self, count: int, stream: RandomStream, tables: Tables) -> TopologyBatch:
         if count < 0:
-            raise BadArgument(f"subsplit network: {count} topologies asked for. Ask for 0 or more.")
+            raise BadArgument(f"subsplit network: cannot sample {count} topologies. Give 0 or more.")
         support = self.support
         parents = np.empty((count, 2 * len(support.taxa) - 2), np.int32)
-        sbn.sample_trees(
+        kernels.sample_trees(
             tables.probabilities,
             support.starts,
             support.children,
@@ -113,8 +203,8 @@ class SubsplitNetwork(nn.Module):
         )
         return TopologyBatch.from_canonical(parents)
 
-    def _log_prob(self, located: Located, tables: Tables, roots: LongArray | None) -> Tensor:
-        result: Tensor = _LogProbability.apply(self.logits, self.support, located, tables, roots)
+    def _log_prob(self, indices: SubsplitIndices, tables: Tables, roots: LongArray | None) -> Tensor:
+        result: Tensor = _LogProbability.apply(self.logits, self.support, indices, tables, roots)
         return result
 
 
@@ -129,86 +219,237 @@ def normalize_tables(support: SubsplitSupport, logits: Tensor) -> Tables:
         root_splits = len(support.splits)
         probabilities[:root_splits] = 1 / root_splits
         log_probabilities[:root_splits] = -np.log(root_splits)
-    sbn.shift_tables(np.ascontiguousarray(logits.numpy()), starts, log_probabilities, probabilities)
+    kernels.shift_tables(np.ascontiguousarray(logits.numpy()), starts, log_probabilities, probabilities)
     torch.from_numpy(probabilities[:parameters]).exp_()
-    sums = sbn.sum_tables(probabilities, starts)
+    sums = kernels.sum_tables(probabilities, starts)
     log_sums = torch.from_numpy(sums).log().numpy()
-    sbn.scale_tables(sums, log_sums, starts, probabilities, log_probabilities)
+    kernels.scale_tables(sums, log_sums, starts, probabilities, log_probabilities)
     return Tables(probabilities, log_probabilities)
 
 
-def log_rootings(located: Located, tables: Tables) -> FloatArray:
-    """Log-probability of every rooting of located topologies, (batch, 2n-3)."""
-    return sbn.log_rootings(located.neighbors, located.splits, located.entries, tables.log_probabilities)
+def log_rootings(indices: SubsplitIndices, tables: Tables) -> FloatArray:
+    """Log-probability of every rooting of topologies, (batch, 2n-3)."""
+    return kernels.log_rootings(indices.neighbors, indices.splits, indices.entries, tables.log_probabilities)
 
 
-def count_entries(support: SubsplitSupport, located: Located, shares: FloatArray, weights: FloatArray) -> FloatArray:
-    """How often each entry is used by trees with weights (batch,), whose rootings have shares (batch, 2n-3)."""
+def count_entries(
+    support: SubsplitSupport, indices: SubsplitIndices, shares: FloatArray, weights: FloatArray
+) -> FloatArray:
+    """How often each entry is used by trees with weights (batch,) whose rootings have shares (batch, 2n-3)."""
     counts = np.zeros(support.entry_count)
-    sbn.count_entries(located.neighbors, located.splits, located.entries, shares, weights, counts)
+    kernels.count_entries(indices.neighbors, indices.splits, indices.entries, shares, weights, counts)
     return counts
 
 
 class _LogProbability(torch.autograd.Function):
-    """log Q(τ) as a function of the logits: the gradient counts how often each entry is used, by root posterior."""
+    """log Q(τ) as a function of the logits: the gradient is how often each entry is used, averaged over rootings."""
 
     @staticmethod
     def forward(
-        ctx: Any, _logits: Tensor, support: SubsplitSupport, located: Located, tables: Tables, roots: LongArray | None
+        ctx: Any,
+        _logits: Tensor,
+        support: SubsplitSupport,
+        indices: SubsplitIndices,
+        tables: Tables,
+        roots: LongArray | None,
     ) -> Tensor:
-        rootings = log_rootings(located, tables)
+        rootings = log_rootings(indices, tables)
         if roots is None:
-            values, shares = sbn.sum_rootings(rootings)
+            values, shares = kernels.sum_rootings(rootings)
         else:
             values = np.take_along_axis(rootings, roots[:, None], axis=1)[:, 0]
             shares = np.zeros_like(rootings)
             shares[np.arange(len(roots)), roots] = np.isfinite(values)
-        ctx.support, ctx.located, ctx.probabilities, ctx.shares = support, located, tables.probabilities, shares
+        ctx.support, ctx.indices, ctx.probabilities, ctx.shares = support, indices, tables.probabilities, shares
         return torch.from_numpy(values)
 
     @staticmethod
     def backward(ctx: Any, output_gradient: Tensor) -> tuple[Tensor | None, ...]:
         refuse_second_derivatives()
-        counts = count_entries(ctx.support, ctx.located, ctx.shares, output_gradient.contiguous().numpy())
-        gradient = sbn.logit_gradient(counts, ctx.probabilities, ctx.support.free_starts)
+        counts = count_entries(ctx.support, ctx.indices, ctx.shares, output_gradient.contiguous().numpy())
+        gradient = kernels.logit_gradient(counts, ctx.probabilities, ctx.support.free_starts)
         return torch.from_numpy(gradient), None, None, None, None
 
 
-def write_network(network: SubsplitNetwork, path: str | Path) -> None:
-    """Write a network; the same network gives the same bytes. `read_support` reads the file too."""
-    arrays = {**support_arrays(network.support), "logits": network.logits.detach().numpy()}
-    write_arrays(Path(path), arrays)
+def collect_support(
+    samples: Sequence[TreeSample], *, credible: float = 1.0, minimum_count: float = 0.0
+) -> SubsplitSupport:
+    """The support of all rootings of the trees in one or several samples (replicates, runs).
+
+    Each sample is cut to its most frequent topologies within the share `credible` (see `credible_topologies`), the
+    rest is joined, and topologies whose weights then sum to less than `minimum_count` are dropped.
+    """
+    if not samples:
+        raise BadArgument("support: no tree samples given.")
+    taxa = samples[0].taxa
+    kept = [credible_topologies(sample.with_taxa(taxa), credible) for sample in samples]
+    joined = TreeSample(
+        taxa,
+        TopologyBatch.concatenate([sample.topologies for sample in kept]),
+        np.concatenate([sample.weights for sample in kept]),
+        None,
+    ).distinct()
+    frequent = joined[joined.weights >= minimum_count]
+    if len(frequent) == 0:
+        raise BadArgument(
+            f"support: no topology has a count of {minimum_count:g} or more; the largest is {joined.weights.max():g}. "
+            "Give a smaller minimum count."
+        )
+    return support_of(taxa, frequent.topologies)
 
 
-def read_network(path: str | Path) -> SubsplitNetwork:
-    """A network from its file."""
-    path = Path(path)
-    arrays = read_arrays(path, (*PARTS, "logits"), "phloem sbn fit")
-    support = support_from(path, arrays)
-    logits = arrays["logits"]
-    if logits.shape != (support.parameter_count,) or logits.dtype != np.float64:
-        raise damaged(path, "the logits do not fit the support")
-    if np.isnan(logits).any() or np.isposinf(logits).any():
-        raise damaged(path, "the logits are no numbers")
-    if support.parameter_count and np.isneginf(np.maximum.reduceat(logits, support.free_starts[:-1])).any():
-        raise damaged(path, "a table has no possible entry")
-    return SubsplitNetwork(support, torch.from_numpy(logits))
+def support_of(taxa: tuple[str, ...], topologies: TopologyBatch, keys: WordArray | None = None) -> SubsplitSupport:
+    """The support of all rootings of distinct topologies; `keys` replace the usual hash keys of the taxa."""
+    if len(taxa) < FEWEST_TAXA:
+        raise BadArgument(
+            f"support: {len(taxa)} taxa have a single topology. Give trees on at least {FEWEST_TAXA} taxa."
+        )
+    collection = _Collection(taxon_keys(len(taxa)) if keys is None else keys)
+    chunk = max(1, CHUNK_PAIRS // (9 * len(taxa)))
+    for start in range(0, len(topologies), chunk):
+        collection.add(topologies[start : start + chunk])
+    return assemble(taxa, len(topologies), *collection.parts())
 
 
-class FitStep(NamedTuple):
-    """Where a fit stands after some iterations of EM; iteration 0 is simple averaging."""
+class _Collection:
+    """The clades, splits and subsplits seen so far, in arrays that grow."""
+
+    def __init__(self, keys: WordArray) -> None:
+        empty = make_index(np.empty((0, 2), np.uint64))
+        self.keys = keys
+        self.counts = np.array([len(keys), 0, 0, 0], np.int64)  # the single taxa are the first clades
+        self.lookup = SubsplitLookup(make_index(keys), empty, empty, np.empty((0, 2), np.int32), np.empty(0, np.int32))
+        self.sets = np.empty((0, (len(keys) + 63) // 64), np.uint64)
+
+    def add(self, topologies: TopologyBatch) -> None:
+        """Number new subsplits of some trees, and compare the taxon sets of known ones."""
+        self._make_room(len(topologies))
+        known_splits = int(self.counts[SPLITS])
+        indices = _subsplit_indices(topologies, self.keys, self.lookup, self.counts, adding=True)
+        below = clade_bits(topologies.parent, len(self.keys))
+        if not confirm_sets(below, indices.splits, self.lookup.sides, self.sets, known_splits):
+            raise BadArgument("support: two different clades have the same hash. Leave out some of the trees.")
+
+    def parts(self) -> tuple[WordArray, IntArray, IntArray, IntArray]:
+        """Clades, splits, subsplits and (sister, subsplit) pairs, in order of first appearance."""
+        clades, splits, subsplits, pairs = self.counts
+        return (
+            self.sets[:clades].copy(),
+            self.lookup.sides[:splits].copy(),
+            self.lookup.subsplits.pairs[:subsplits].astype(np.int32),
+            self.lookup.pairs.pairs[:pairs].astype(np.int32),
+        )
+
+    def _make_room(self, trees: int) -> None:
+        """Make every array large enough for whatever these trees add."""
+        clades, _, subsplits, pairs = self.counts.tolist()
+        inner = len(self.keys) - 2
+        clade_room = clades + 2 * trees * inner + len(self.keys)
+        lookup = self.lookup
+        if len(lookup.split_of_clade) < clade_room:
+            lookup = lookup._replace(
+                sides=_extended(lookup.sides, 2 * clade_room),
+                split_of_clade=_extended(lookup.split_of_clade, 2 * clade_room),
+            )
+            self.sets = _extended(self.sets, 2 * clade_room)
+        self.lookup = lookup._replace(
+            clades=_grown(lookup.clades, clades, clade_room),
+            subsplits=_grown(lookup.subsplits, subsplits, subsplits + 3 * trees * inner),
+            pairs=_grown(lookup.pairs, pairs, pairs + 9 * trees * inner),
+        )
+
+
+def _grown(index: PairIndex, count: int, needed: int) -> PairIndex:
+    """The same index with room for more, twice what is needed so that it rarely grows."""
+    if needed <= len(index.pairs):
+        return index
+    return make_index(index.pairs[:count], 2 * needed)
+
+
+def _extended(array: Array, length: int) -> Array:
+    """A longer array, padded with -1 (all ones in unsigned words)."""
+    longer = np.full((length, *array.shape[1:]), -1).astype(array.dtype)
+    longer[: len(array)] = array
+    return cast(Array, longer)
+
+
+def assemble(
+    taxa: tuple[str, ...],
+    topology_count: int,
+    clades: WordArray,
+    splits: IntArray,
+    subsplits: IntArray,
+    pairs: IntArray,
+) -> SubsplitSupport:
+    """Lay out the tables: pairs (count, 2) are the sister and the subsplit of every entry but the root splits.
+
+    Tables and their entries keep the order of `pairs`, except that tables with a choice come first.
+    """
+    hashes = hash_sets(clades, taxon_keys(len(taxa)))
+    clade_index = make_index(hashes)
+    divided = find_all(clade_index, hashes[subsplits[:, 0]] ^ hashes[subsplits[:, 1]])  # (subsplits,)
+    parents = np.stack([pairs[:, 0], divided[pairs[:, 1]]], axis=1)  # sister and divided clade of every entry
+    first, table = group_rows(parents)
+    sizes = np.bincount(table, minlength=len(first))
+    by_choice = np.argsort(sizes == 1, kind="stable")
+    place = np.argsort(by_choice, kind="stable")
+    pairs = pairs[np.argsort(place[table], kind="stable")]
+    sizes = np.concatenate([[len(splits)], sizes[by_choice]])
+
+    root_splits = np.arange(len(splits), dtype=np.int32)
+    no_sister = np.full(len(splits), -1, np.int32)
+    entries = np.concatenate([np.stack([no_sister, root_splits], axis=1), pairs])
+    table_index = make_index(_as_words(parents[first[by_choice]]))
+    halves = np.concatenate([splits, subsplits[pairs[:, 1]]])
+    split_of_clade = np.full(len(clades), -1, np.int32)
+    split_of_clade[splits[:, 0]] = root_splits
+    return SubsplitSupport(
+        taxa=taxa,
+        topology_count=topology_count,
+        clades=read_only(clades),
+        splits=read_only(splits),
+        subsplits=read_only(subsplits),
+        sisters=read_only(entries[:, 0].copy()),
+        divisions=read_only(entries[:, 1].copy()),
+        starts=read_only(np.concatenate([[0], np.cumsum(sizes)])),
+        children=read_only(_child_tables(table_index, halves, len(taxa))),
+        free_tables=int((sizes > 1).sum()) if topology_count > 1 else 0,
+        lookup=SubsplitLookup(
+            clade_index, make_index(_as_words(subsplits)), make_index(_as_words(entries)), splits, split_of_clade
+        ),
+    )
+
+
+def _child_tables(table_index: PairIndex, halves: IntArray, taxon_count: int) -> IntArray:
+    """For each half (entries, 2) the table of that clade beside the other half; -1 - taxon for a single taxon."""
+    children = np.empty(halves.shape, np.int32)
+    for side in (0, 1):
+        clade, sister = halves[:, side], halves[:, 1 - side]
+        table = find_all(table_index, _as_words(np.stack([sister, clade], axis=1))) + np.int32(1)
+        children[:, side] = np.where(clade < taxon_count, -1 - clade, table)
+    if (children == 0).any():
+        raise BadArgument("subsplit support: a clade made by a subsplit has no table.")
+    return children
+
+
+def _as_words(pairs: IntArray) -> WordArray:
+    return pairs.astype(np.int64).view(np.uint64)  # -1, a root split's missing sister, becomes the largest word
+
+
+class FitIteration(NamedTuple):
+    """A fit after some iterations of EM; iteration 0 is simple averaging."""
 
     iteration: int
-    log_likelihood: float  # mean over the sample, by weight
-    objective: float  # with the logarithm of the Dirichlet prior; never falls
+    log_likelihood: float  # weighted mean over the sample
+    objective: float  # log-likelihood plus log Dirichlet prior; never falls
 
 
 @dataclass(frozen=True, slots=True)
 class SubsplitFit:
-    """A network fitted to a sample, and how it got there."""
+    """A network fitted to a sample, and the iterations that led to it."""
 
     network: SubsplitNetwork
-    steps: tuple[FitStep, ...]
+    iterations: tuple[FitIteration, ...]
     converged: bool
 
 
@@ -219,50 +460,159 @@ def fit_network(
     smoothing: float = 0.0,
     tolerance: float = 1e-6,
     most_iterations: int = 10_000,
-    progress: Callable[[FitStep], None] | None = None,
+    progress: Callable[[FitIteration], None] | None = None,
 ) -> SubsplitFit:
-    """Fit a network on the support of a sample's trees, those of weight zero left out (Zhang & Matsen 2018).
+    """Fit a network to a sample, on the support of its trees of positive weight (Zhang & Matsen 2018).
 
-    The data are unrooted and the network's trees rooted. "average" counts every rooting of a tree the same; "em"
-    starts there and then weighs rootings by their probability, again and again, until the objective rises by less
-    than `tolerance`. `smoothing` is a pseudo-count for every table entry, as a share of the sample: it gives the mode
-    under a Dirichlet prior, which keeps rare subsplits from probability zero.
+    The data are unrooted, the network's trees rooted. "average" counts all rootings of a tree alike; "em" starts there
+    and repeatedly weights rootings by their probability until the objective rises by less than `tolerance`.
+    `smoothing` is a pseudo-count for every table entry, as a share of the sample: it gives the mode under a Dirichlet
+    prior, which keeps rare subsplits from probability zero.
     """
     if method not in METHODS:
-        raise BadArgument(f"method {method}: choose one of {', '.join(METHODS)}.")
+        raise BadArgument(f"unknown method {method}: choose one of {', '.join(METHODS)}.")
     if not 0 <= smoothing <= 1:
-        raise BadArgument(f"smoothing {smoothing:g}: it is a share of the sample. Give a number from 0 to 1.")
+        raise BadArgument(f"smoothing {smoothing:g}: give a share of the sample, from 0 to 1.")
     if not (tolerance > 0 and most_iterations >= 1):
         raise BadArgument(f"tolerance {tolerance:g}, {most_iterations} iterations: both must be positive.")
     observed = sample.normalized().distinct()
     observed = observed[observed.weights > 0]
     support = collect_support([observed])
-    located = support.locate(observed.topologies)
+    indices = support.indices(observed.topologies)
 
     rootings = observed.topologies.branch_count
     shares = np.full((len(observed), rootings), 1 / rootings)
-    steps: list[FitStep] = []
+    iterations: list[FitIteration] = []
     while True:
-        counts = count_entries(support, located, shares, observed.weights)
+        counts = count_entries(support, indices, shares, observed.weights)
         network = SubsplitNetwork(support, _most_likely_logits(support, counts[: support.parameter_count] + smoothing))
         tables = network.tables()
-        log_probs, shares = sbn.sum_rootings(log_rootings(located, tables))
+        log_probs, shares = kernels.sum_rootings(log_rootings(indices, tables))
         log_likelihood = float(observed.weights @ log_probs)
         parameters = tables.log_probabilities[: support.parameter_count]
         log_prior = float(smoothing * parameters.sum()) if smoothing else 0.0
-        steps.append(FitStep(len(steps), log_likelihood, log_likelihood + log_prior))
+        iterations.append(FitIteration(len(iterations), log_likelihood, log_likelihood + log_prior))
         if progress:
-            progress(steps[-1])
-        converged = len(steps) > 1 and steps[-1].objective - steps[-2].objective < tolerance
-        if method == "average" or converged or len(steps) > most_iterations:
-            return SubsplitFit(network, tuple(steps), converged or method == "average")
+            progress(iterations[-1])
+        converged = len(iterations) > 1 and iterations[-1].objective - iterations[-2].objective < tolerance
+        if method == "average" or converged or len(iterations) > most_iterations:
+            return SubsplitFit(network, tuple(iterations), converged or method == "average")
 
 
 def _most_likely_logits(support: SubsplitSupport, counts: FloatArray) -> torch.Tensor:
-    """Logarithms of how often each entry is used; a table that has become too rare for any count is uniform."""
+    """Log counts of the entries; a table that is never used is uniform."""
     starts = support.free_starts
-    unused = sbn.sum_tables(counts, starts) == 0
+    unused = kernels.sum_tables(counts, starts) == 0
     with np.errstate(divide="ignore"):
         logits = np.log(counts)
     logits[np.repeat(unused, np.diff(starts))] = 0
     return torch.from_numpy(logits)
+
+
+def write_support(support: SubsplitSupport, path: str | Path) -> None:
+    """Write a support; the same support gives the same bytes."""
+    write_arrays(Path(path), support_arrays(support))
+
+
+def read_support(path: str | Path) -> SubsplitSupport:
+    """Read a support from its file or from a network's."""
+    return support_from(Path(path), read_arrays(Path(path), PARTS, "phloem support --out"))
+
+
+def support_arrays(support: SubsplitSupport) -> Arrays:
+    """The arrays of a support's file."""
+    after_root = slice(len(support.splits), None)
+    return {
+        "taxa": np.array(support.taxa),
+        "topology_count": np.array(support.topology_count, np.int64),
+        "clades": support.clades,
+        "splits": support.splits,
+        "subsplits": support.subsplits,
+        "pairs": np.stack([support.sisters[after_root], support.divisions[after_root]], axis=1),
+    }
+
+
+def support_from(path: Path, arrays: Arrays) -> SubsplitSupport:
+    """The support described by a file's arrays."""
+    taxa = distinct_names(arrays["taxa"])
+    if taxa is None or len(taxa) < FEWEST_TAXA:
+        raise damaged(path, f"`taxa` is not a list of at least {FEWEST_TAXA} distinct names")
+    topology_count, *parts = (arrays[name] for name in PARTS[1:])
+    problem = _first_problem(len(taxa), topology_count, *parts)
+    if problem:
+        raise damaged(path, problem)
+    try:
+        support = assemble(taxa, int(topology_count), *parts)
+    except BadArgument as reason:
+        raise damaged(path, str(reason)) from None
+    if topology_count == 1 and (len(support.splits) != 2 * len(taxa) - 3 or (np.diff(support.starts)[1:] > 1).any()):
+        raise damaged(path, "it claims one topology but has tables for more")
+    return support
+
+
+def write_network(network: SubsplitNetwork, path: str | Path) -> None:
+    """Write a network; the same network gives the same bytes. `read_support` reads the file too."""
+    arrays = {**support_arrays(network.support), "logits": network.logits.detach().numpy()}
+    write_arrays(Path(path), arrays)
+
+
+def read_network(path: str | Path) -> SubsplitNetwork:
+    """Read a network from its file."""
+    path = Path(path)
+    arrays = read_arrays(path, (*PARTS, "logits"), "phloem sbn fit")
+    support = support_from(path, arrays)
+    logits = arrays["logits"]
+    if logits.shape != (support.parameter_count,) or logits.dtype != np.float64:
+        raise damaged(path, "the logits do not fit the support")
+    if np.isnan(logits).any() or np.isposinf(logits).any():
+        raise damaged(path, "some logits are not numbers")
+    if support.parameter_count and np.isneginf(np.maximum.reduceat(logits, support.free_starts[:-1])).any():
+        raise damaged(path, "a table has no possible entry")
+    return SubsplitNetwork(support, torch.from_numpy(logits))
+
+
+def _first_problem(
+    taxon_count: int, topology_count: Any, clades: Any, splits: Any, subsplits: Any, pairs: Any
+) -> str | None:
+    """The first problem with the parts of a support, or None; kernels would not notice."""
+    if topology_count.shape != () or topology_count.dtype != np.int64 or topology_count < 1:
+        return "`topology_count` is not a positive integer"
+    words = (taxon_count + 63) // 64
+    if clades.dtype != np.uint64 or clades.ndim != 2 or clades.shape[1] != words or len(clades) < taxon_count:
+        return "`clades` are not sets of these taxa"
+    number = np.arange(taxon_count)
+    single = np.zeros((taxon_count, words), np.uint64)
+    single[number, number // 64] = np.uint64(1) << (number % 64).astype(np.uint64)
+    whole = np.bitwise_or.reduce(single, axis=0)
+    if (clades[:taxon_count] != single).any() or (clades & ~whole).any():
+        return "`clades` do not begin with the single taxa"
+    for name, part, first_bound, second_bound in (
+        ("splits", splits, len(clades), len(clades)),
+        ("subsplits", subsplits, len(clades), len(clades)),
+        ("pairs", pairs, len(clades), len(subsplits)),
+    ):
+        if part.dtype != np.int32 or part.ndim != 2 or part.shape[1] != 2 or len(part) == 0:
+            return f"`{name}` are not pairs of integers"
+        if part.min() < 0 or (part.max(axis=0) >= (first_bound, second_bound)).any():
+            return f"`{name}` has indices out of range"
+    for name, part in (("clades", clades), ("splits", splits), ("subsplits", subsplits), ("pairs", pairs)):
+        if len(group_rows(part)[0]) < len(part):
+            return f"`{name}` are not distinct"
+    one, two = clades[splits[:, 0]], clades[splits[:, 1]]
+    holds_first_taxon = (one[:, 0] & np.uint64(1)).astype(bool)
+    if (one ^ two != whole).any() or (splits[holds_first_taxon, 0] != 0).any():
+        return "the sides of a split are not complements, or in the wrong order"
+    if (clades[subsplits[:, 0]] & clades[subsplits[:, 1]]).any() or (subsplits[:, 0] >= subsplits[:, 1]).any():
+        return "the halves of a subsplit overlap, or are in the wrong order"
+    divided = np.bitwise_or.reduce(clades[subsplits], axis=1)
+    _, groups = group_rows(np.concatenate([clades, divided]))
+    if groups.max() >= len(clades):
+        return "a subsplit divides an unknown clade"
+    if (clades[pairs[:, 0]] & divided[pairs[:, 1]]).any():
+        return "a clade overlaps its sister"
+    return None
+
+
+def damaged(path: Path, what: str) -> FileProblem:
+    """The error for a file whose arrays contradict each other."""
+    return FileProblem(f"{path}: damaged, or not written by phloem: {what}. Make it again.")

@@ -1,4 +1,4 @@
-"""Node features that minimise the Dirichlet energy, and the way back from features to a topology."""
+"""Node features that minimise the Dirichlet energy, and the recovery of a topology from its features."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ def embed_binary(neighbors: IntArray) -> FloatArray:
     leaf_count = nodes // 2 + 1
     root = nodes - 1
     features = np.empty((batch, nodes, leaf_count))
-    share = np.zeros(nodes)  # c of the design; stays 0 at the leaves
+    share = np.zeros(nodes)  # c of `dirichlet_features`; stays 0 at the leaves
     for tree in range(batch):
         rows = features[tree]
         rows[:leaf_count] = 0.0
@@ -100,7 +100,7 @@ def embed_trees(parents: IntArray, tips: FloatArray) -> FloatArray:
 
 @vector_kernel
 def project_tips(neighbors: IntArray, tips: RealArray) -> RealArray:
-    """Features (batch, 2n-2, channels) of canonical binary trees that share the tips (n, channels)."""
+    """Features (batch, 2n-2, channels) of canonical binary trees with the same tips (n, channels)."""
     batch, nodes, _ = neighbors.shape
     features = np.empty((batch, nodes, tips.shape[1]), tips.dtype)
     for tree in range(batch):
@@ -114,8 +114,8 @@ def project_tips(neighbors: IntArray, tips: RealArray) -> RealArray:
 def project_tips_backward(neighbors: IntArray, gradient: RealArray) -> RealArray:
     """The adjoint of `project_tips`: from (batch, 2n-2, channels) to (n, channels), summed over the batch.
 
-    The system that interior features solve is symmetric, so its adjoint is the same system with the interior gradient
-    as a source and tips of zero; a tip's gradient is its own and its neighbour's solution.
+    The linear system for the interior features is symmetric, so its adjoint is the same system with the interior
+    gradient as its source and tips of zero; a tip's gradient is its own plus its neighbour's solution.
     """
     batch, nodes, channels = gradient.shape
     leaf_count = nodes // 2 + 1
@@ -183,7 +183,7 @@ def _is_complete(
 
 @kernel
 def merge_tips(coefficients: FloatArray, tolerance: float, parent: IntArray) -> int:
-    """Fill parent pointers from coefficients (nodes, leaves), leaves first; return the root, or -1 if none fits.
+    """Fill parent pointers from coefficients (nodes, leaves), leaves first; return the root, or -1 if no tree fits.
 
     Works for every degree from two up. A node with k known neighbours is merged only when one more
     neighbour makes it their mean; until then other subtrees come first.
@@ -232,7 +232,7 @@ def merge_tips(coefficients: FloatArray, tolerance: float, parent: IntArray) -> 
 
 @kernel
 def largest_residual(coefficients: FloatArray, parent: IntArray) -> float:
-    """How far any interior node is from the mean of its neighbours, and any tip from its unit vector."""
+    """The largest deviation of an interior node from the mean of its neighbours, or of a tip from its unit vector."""
     nodes, leaf_count = coefficients.shape
     rest = np.zeros((nodes, leaf_count))
     degree = np.zeros(nodes)

@@ -12,7 +12,7 @@ from phloem.kernels.jit import at, kernel, vector_kernel, wide_vectors
 
 @vector_kernel
 def elu(x):
-    """ELU of one number, of its type; what is not a number stays so."""
+    """ELU of one number, in its own type; NaN stays NaN."""
     zero = same_type(0.0, x)
     below = exp_below_zero(zero if x > zero else x) - same_type(1.0, x)
     return below if x <= zero else x
@@ -54,7 +54,7 @@ def elu_backward(gradient: RealArray, outputs: RealArray, inner: RealArray, bias
 
 @vector_kernel
 def logistic(x):
-    """1 / (1 + exp(-x)) of one number, of its type."""
+    """1 / (1 + exp(-x)) of one number, in its own type."""
     zero, one = same_type(0.0, x), same_type(1.0, x)
     small = exp_below_zero(-x if x > zero else x)
     return (one if x > zero else small) / (one + small)
@@ -62,7 +62,7 @@ def logistic(x):
 
 @vector_kernel
 def hyperbolic_tangent(x):
-    """tanh of one number, of its type."""
+    """tanh of one number, in its own type."""
     zero, one = same_type(0.0, x), same_type(1.0, x)
     small = exp_below_zero((-x if x > zero else x) * same_type(2.0, x))
     size = (one - small) / (one + small)
@@ -75,9 +75,9 @@ def gru(gates: RealArray, states: RealArray, bias: RealArray, outputs: RealArray
 
     reset = σ(W_r + U_r + b_r), update = σ(W_z + U_z + b_z), new = tanh(W_n + b_n + reset · (U_n + c_n)),
     outputs = new + update · (states - new). gates (nodes, 4·channels) holds W_r + U_r, W_z + U_z, W_n, U_n, and then
-    reset, update, new and U_n + c_n for the way back. The bias is b_r, b_z, b_n, c_n.
+    reset, update, new and U_n + c_n for the backward pass. The bias is b_r, b_z, b_n, c_n.
 
-    Loops are short and write to one place each: from longer ones the compiler makes no vectors.
+    Loops are short and write to one array each: the compiler does not vectorise longer ones.
     """
     wide_vectors()
     nodes, channels = states.shape
@@ -138,7 +138,7 @@ def gru_backward(
 @vector_kernel
 def sum_messages(
     values: RealArray,
-    table: IntArray,
+    neighbors: IntArray,
     own_scale: RealArray,
     target_scale: RealArray,
     source_scale: RealArray,
@@ -147,7 +147,7 @@ def sum_messages(
 ) -> None:
     """outputs[v] = ELU(own_scale[v] · own[v] + target_scale[v] · Σ_u source_scale[u] · other[u] + bias)."""
     wide_vectors()
-    nodes, width = table.shape
+    nodes, width = neighbors.shape
     channels, stride = outputs.shape[1], values.shape[1]
     added = at(bias, 0)
     for node in range(nodes):
@@ -155,7 +155,7 @@ def sum_messages(
         for channel in range(channels):
             target[channel] = scale * source[channel] + added[channel]
         for slot in range(width):
-            neighbor = table[node, slot]
+            neighbor = neighbors[node, slot]
             if neighbor < 0:
                 break
             source = at(values, (neighbor + 1) * stride - channels)
@@ -169,18 +169,18 @@ def sum_messages(
 @vector_kernel
 def sum_messages_backward(
     inner: RealArray,
-    table: IntArray,
+    neighbors: IntArray,
     own_scale: RealArray,
     target_scale: RealArray,
     source_scale: RealArray,
     values_gradient: RealArray,
 ) -> None:
-    """The gradient for `values`, from that of what stands inside the ELU, `inner`, (nodes, channels).
+    """The gradient of `values` from that of the ELU's argument, `inner`, (nodes, channels).
 
-    Neighbours are each other's, so what a node sent to them comes back as a sum over them: nothing is scattered.
+    Neighbours are mutual, so what a node sent to them comes back as a sum over them: nothing is scattered.
     """
     wide_vectors()
-    nodes, width = table.shape
+    nodes, width = neighbors.shape
     channels, stride = inner.shape[1], values_gradient.shape[1]
     zero = inner.dtype.type(0)
     for node in range(nodes):
@@ -192,7 +192,7 @@ def sum_messages_backward(
             for channel in range(channels):
                 sent[channel] = zero
         for slot in range(width):
-            neighbor = table[node, slot]
+            neighbor = neighbors[node, slot]
             if neighbor < 0:
                 break
             source, scale = at(inner, neighbor * channels), source_scale[node] * target_scale[neighbor]
@@ -201,28 +201,30 @@ def sum_messages_backward(
 
 
 @vector_kernel
-def max_messages(values: RealArray, table: IntArray, bias: RealArray, outputs: RealArray, slots: NDArray[Any]) -> None:
-    """outputs[v] = ELU(max_k ELU(own[v] + other[table[v, k]] + bias)): the maximum goes inside, as ELU is monotone.
+def max_messages(
+    values: RealArray, neighbors: IntArray, bias: RealArray, outputs: RealArray, slots: NDArray[Any]
+) -> None:
+    """outputs[v] = ELU(max_k ELU(own[v] + other[neighbors[v, k]] + bias)): the maximum goes inside, as ELU is monotone.
 
-    For the way back, `slots` (nodes, channels) gets the k of the maximum, the first of equal ones, and the slope of
-    both ELUs takes the place of `own`, which is not needed any more.
+    For the backward pass, `slots` (nodes, channels) gets the k of the maximum, the first of equal ones, and the slope
+    of both ELUs replaces `own`, which is no longer needed.
     """
     wide_vectors()
-    nodes, width = table.shape
+    nodes, width = neighbors.shape
     channels = outputs.shape[1]
     added = at(bias, 0)
     for node in range(nodes):
         target, chosen = at(outputs, node * channels), at(slots, node * channels)
-        source = at(values, (2 * table[node, 0] + 1) * channels)
+        source = at(values, (2 * neighbors[node, 0] + 1) * channels)
         for channel in range(channels):
             target[channel] = source[channel]
             chosen[channel] = 0
         for slot in range(1, width):
-            if table[node, slot] < 0:
+            if neighbors[node, slot] < 0:
                 break
-            source, number = at(values, (2 * table[node, slot] + 1) * channels), slots.dtype.type(slot)
+            source, number = at(values, (2 * neighbors[node, slot] + 1) * channels), slots.dtype.type(slot)
             for channel in range(channels):
-                # What is not a number wins, so that it is seen in the end.
+                # NaN wins, so that it shows in the result.
                 larger = source[channel] > target[channel] or source[channel] != source[channel]
                 chosen[channel] = number if larger else chosen[channel]
                 target[channel] = source[channel] if larger else target[channel]
@@ -237,18 +239,18 @@ def max_messages(values: RealArray, table: IntArray, bias: RealArray, outputs: R
 @vector_kernel
 def max_messages_backward(
     gradient: RealArray,
-    table: IntArray,
+    neighbors: IntArray,
     values: RealArray,
     slots: NDArray[Any],
     values_gradient: RealArray,
     bias_gradient: RealArray,
 ) -> None:
-    """The gradients of `max_messages` for values and bias, given what it left in `values` and `slots`.
+    """The gradients of values and bias, from what `max_messages` left in `values` and `slots`.
 
-    A node collects what it sent to the neighbours whose maximum it was: nothing is scattered.
+    A node collects from the neighbours whose maximum it was: nothing is scattered.
     """
     wide_vectors()
-    nodes, width = table.shape
+    nodes, width = neighbors.shape
     channels = gradient.shape[1]
     zero = gradient.dtype.type(0)
     bias_gradient[:] = zero
@@ -262,11 +264,11 @@ def max_messages_backward(
             total[channel] += inner
             sent[channel] = zero
         for slot in range(width):
-            neighbor = table[node, slot]
+            neighbor = neighbors[node, slot]
             if neighbor < 0:
                 break
             back = 0
-            while table[neighbor, back] != node:
+            while neighbors[neighbor, back] != node:
                 back += 1
             number = slots.dtype.type(back)
             source, slope = at(gradient, neighbor * channels), at(values, 2 * neighbor * channels)
@@ -277,19 +279,19 @@ def max_messages_backward(
 
 
 @vector_kernel
-def neighbor_sums(states: RealArray, table: IntArray, sums: RealArray) -> None:
+def neighbor_sums(states: RealArray, neighbors: IntArray, sums: RealArray) -> None:
     """sums[v] = Σ_u states[u] over v's neighbours; its own adjoint."""
     wide_vectors()
-    nodes, width = table.shape
+    nodes, width = neighbors.shape
     channels = states.shape[1]
     for node in range(nodes):
-        target, source = at(sums, node * channels), at(states, table[node, 0] * channels)
+        target, source = at(sums, node * channels), at(states, neighbors[node, 0] * channels)
         for channel in range(channels):
             target[channel] = source[channel]
         for slot in range(1, width):
-            if table[node, slot] < 0:
+            if neighbors[node, slot] < 0:
                 break
-            source = at(states, table[node, slot] * channels)
+            source = at(states, neighbors[node, slot] * channels)
             for channel in range(channels):
                 target[channel] += source[channel]
 
@@ -312,7 +314,7 @@ def end_maxima(states: RealArray, ends: IntArray, maxima: RealArray, chosen_firs
 def end_maxima_backward(
     gradient: RealArray, ends: IntArray, chosen_first: ByteArray, states_gradient: RealArray
 ) -> None:
-    """The gradient of `end_maxima` for states."""
+    """The states' gradient of `end_maxima`."""
     wide_vectors()
     channels = gradient.shape[1]
     zero = gradient.dtype.type(0)
@@ -345,7 +347,7 @@ def tree_sums(states: RealArray, starts: IntArray, sums: RealArray) -> None:
 
 @vector_kernel
 def tree_sums_backward(gradient: RealArray, starts: IntArray, states_gradient: RealArray) -> None:
-    """The gradient of `tree_sums` for states."""
+    """The states' gradient of `tree_sums`."""
     wide_vectors()
     trees, channels = gradient.shape
     for tree in range(trees):
@@ -360,8 +362,8 @@ def tree_sums_backward(gradient: RealArray, starts: IntArray, states_gradient: R
 def join_trees(neighbors: IntArray) -> tuple[IntArray, IntArray]:
     """Trees (batch, nodes, 3) as one graph: neighbours (batch · nodes, 3), and both ends of every branch.
 
-    Branches (batch · (nodes - 1), 2) have the lower end first. Column 0 of a node's neighbours leads up, at the root
-    it does not, and the root is the last node.
+    Branches (batch · (nodes - 1), 2) have the lower end first. Column 0 of a node's neighbours is its parent, except at
+    the root, which is the last node.
     """
     batch, nodes, _ = neighbors.shape
     joined = np.empty((batch * nodes, 3), np.int32)

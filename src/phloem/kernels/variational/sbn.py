@@ -1,7 +1,7 @@
-"""A subsplit network's arithmetic: tables, samples, the probabilities of all rootings and what each uses.
+"""The arithmetic of subsplit networks: tables, samples, the probabilities of all rootings, and counts of used entries.
 
-A tree is located first (`kernels/subsplits.py`): entries[v, i, s] is the table entry for the subsplit that node v shows
-to its neighbour i beside sister s, -1 where there is none. Entries 0 to splits-1 are the root splits'.
+A tree comes with its subsplit indices (`subsplits.py`): entries[v, i, s] is the table entry of the subsplit that node v
+shows to its neighbour i beside sister s, -1 where there is none. Entries 0 to splits-1 are the root splits.
 """
 
 import math
@@ -17,9 +17,9 @@ from phloem.kernels.variational.subsplits import branch_at, other_slot, slot_of
 
 @kernel
 def shift_tables(logits: FloatArray, starts: LongArray, shifted: FloatArray, copy: FloatArray) -> None:
-    """Each table's logits (starts: tables+1) minus their largest, so that exponentials cannot overflow; twice.
+    """Each table's logits (starts: tables+1) minus their maximum, so that exponentials cannot overflow; written twice.
 
-    If all are -inf, all become 0: what cannot be reached is uniform.
+    If all are -inf, all become 0: tables that cannot be reached are uniform.
     """
     source, target, other = at(logits, 0), at(shifted, 0), at(copy, 0)
     for table in range(len(starts) - 1):
@@ -85,7 +85,7 @@ def sample_trees(
     first_particle: int,
     parents: IntArray,
 ) -> None:
-    """Fill parents (batch, 2n-2) with canonical trees, each drawn with its own particle's random numbers.
+    """Fill parents (batch, 2n-2) with canonical trees, each drawn with the random numbers of its particle.
 
     children[entry] are the tables of its two halves, or -1 - taxon for a single taxon.
     """
@@ -141,16 +141,18 @@ def log_rootings(neighbors: IntArray, splits: IntArray, entries: IntArray, log_p
     inner = np.empty((nodes - leaf_count, 3))
     logs = at(log_probabilities, 0)
     for tree in range(batch):
-        table = at(neighbors, tree * nodes * 3)
+        tree_neighbors = at(neighbors, tree * nodes * 3)
         used = at(entries, tree * inner.size * 3)
         for node in range(leaf_count, nodes):
-            inner[node - leaf_count, 0] = inner_term(table, used, at(inner, 0), logs, leaf_count, node, 0)
+            inner[node - leaf_count, 0] = inner_term(tree_neighbors, used, at(inner, 0), logs, leaf_count, node, 0)
         for node in range(nodes - 1, leaf_count - 1, -1):
             for slot in range(1, 3):
-                inner[node - leaf_count, slot] = inner_term(table, used, at(inner, 0), logs, leaf_count, node, slot)
+                inner[node - leaf_count, slot] = inner_term(
+                    tree_neighbors, used, at(inner, 0), logs, leaf_count, node, slot
+                )
         for branch in range(branches):
-            above = table[3 * branch]
-            slot = slot_of(table, above, branch)
+            above = tree_neighbors[3 * branch]
+            slot = slot_of(tree_neighbors, above, branch)
             total = log_of(logs, splits[tree, branch])
             total += log_of(logs, entries[tree, above - leaf_count, slot, 0]) + inner[above - leaf_count, slot]
             if branch >= leaf_count:
@@ -161,7 +163,7 @@ def log_rootings(neighbors: IntArray, splits: IntArray, entries: IntArray, log_p
 
 @kernel
 def sum_rootings(log_rooted: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The log-sum over rootings (batch,) and each one's share of it (batch, 2n-3), zero where none is possible."""
+    """The log-sum over rootings (batch,) and the share of each (batch, 2n-3), zero where none is possible."""
     batch, branches = log_rooted.shape
     log_sums = np.full(batch, -np.inf)
     shares = np.zeros((batch, branches))
@@ -180,16 +182,16 @@ def sum_rootings(log_rooted: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 @kernel
 def inner_term(
-    table: Pointer, used: Pointer, inner: Pointer, logs: Pointer, leaf_count: int, node: int, slot: int
+    tree_neighbors: Pointer, used: Pointer, inner: Pointer, logs: Pointer, leaf_count: int, node: int, slot: int
 ) -> float:
     """What the two subtrees at `node` away from neighbour `slot` contribute, each the other's sister."""
     total = 0.0
     for place in range(1, 3):
         toward = other_slot(slot, place)
         sister = other_slot(slot, 3 - place)
-        neighbor = table[3 * node + toward]
+        neighbor = tree_neighbors[3 * node + toward]
         if neighbor >= leaf_count:
-            back = slot_of(table, neighbor, node)
+            back = slot_of(tree_neighbors, neighbor, node)
             seen = 3 * (neighbor - leaf_count) + back
             total += log_of(logs, used[3 * seen + (1 if other_slot(toward, 1) == sister else 2)]) + inner[seen]
     return total
@@ -197,7 +199,7 @@ def inner_term(
 
 @kernel
 def log_of(logs: Pointer, entry: int) -> float:
-    """An entry's log-probability; -inf for what is not in the support."""
+    """An entry's log-probability; -inf outside the support."""
     return logs[entry] if entry >= 0 else -np.inf
 
 
@@ -221,13 +223,13 @@ def count_entries(
     beyond = np.empty((nodes, 3))  # weight of the roots beyond each neighbour, its branch included
     totals = at(counts, 0)
     for tree in range(batch):
-        table = at(neighbors, tree * nodes * 3)
+        tree_neighbors = at(neighbors, tree * nodes * 3)
         for branch in range(branches):
             weights[branch] = tree_weights[tree] * shares[tree, branch]
             add_count(totals, splits[tree, branch], weights[branch])
         for node in range(leaf_count, nodes):
             for slot in range(1, 3):
-                child = table[3 * node + slot]
+                child = tree_neighbors[3 * node + slot]
                 beyond[node, slot] = weights[child]
                 if child >= leaf_count:
                     beyond[node, slot] += beyond[child, 1] + beyond[child, 2]
@@ -235,23 +237,23 @@ def count_entries(
             if node == nodes - 1:
                 beyond[node, 0] = weights[0]
             else:
-                above = table[3 * node]
-                sibling = 3 - slot_of(table, above, node)
+                above = tree_neighbors[3 * node]
+                sibling = 3 - slot_of(tree_neighbors, above, node)
                 beyond[node, 0] = weights[node] + beyond[above, 0] + beyond[above, sibling]
         for node in range(leaf_count, nodes):
             for slot in range(3):
-                neighbor = table[3 * node + slot]
+                neighbor = tree_neighbors[3 * node + slot]
                 used = at(entries, 3 * (3 * (tree * (nodes - leaf_count) + node - leaf_count) + slot))
-                branch, _ = branch_at(table, nodes, node, slot)
+                branch, _ = branch_at(tree_neighbors, nodes, node, slot)
                 add_count(totals, used[0], weights[branch])
                 if neighbor >= leaf_count:
-                    back = slot_of(table, neighbor, node)
+                    back = slot_of(tree_neighbors, neighbor, node)
                     add_count(totals, used[1], beyond[neighbor, other_slot(back, 2)])
                     add_count(totals, used[2], beyond[neighbor, other_slot(back, 1)])
 
 
 @kernel
 def add_count(counts: Pointer, entry: int, weight: float) -> None:
-    """Count an entry that is in the support; roots that need others have weight zero."""
+    """Count an entry if it is in the support; rootings that need others have weight zero."""
     if entry >= 0:
         counts[entry] += weight

@@ -1,4 +1,4 @@
-"""What an unrooted tree uses of a subsplit network, over all its rootings at once, numbered by hashing."""
+"""Subsplit indices: the splits, subsplits and table entries used by all rootings of a tree, found by hashing."""
 
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,7 +13,7 @@ SECOND_FACTOR = np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 class PairIndex(NamedTuple):
-    """Distinct pairs, numbered by row, and slots that hold row numbers or EMPTY. Rows beyond the used ones are free."""
+    """A hash index of distinct pairs, numbered by row; slots hold row numbers or EMPTY. Rows after them are free."""
 
     pairs: WordArray  # (capacity, 2)
     slots: IntArray  # (a power of two, at least twice the capacity)
@@ -35,7 +35,7 @@ def make_index(pairs: WordArray, capacity: int | None = None) -> PairIndex:
 
 @kernel
 def open_index(index: PairIndex) -> OpenIndex:
-    """Bare pointers: passing arrays from call to call would count references at every look-up."""
+    """Bare pointers: passing arrays between functions would count references at every look-up."""
     return at(index.pairs, 0), at(index.slots, 0), len(index.slots) - 1
 
 
@@ -73,7 +73,7 @@ def find_or_add(index: OpenIndex, count: int, first: int, second: int) -> int:
 
 @kernel
 def enter(index: PairIndex, count: int) -> None:
-    """Put the first `count` pairs into empty slots; of equal ones the first stands for all."""
+    """Put the first `count` pairs into empty slots; of equal pairs only the first is entered."""
     opened = open_index(index)
     for number in range(count):
         slot = search(opened, index.pairs[number, 0], index.pairs[number, 1])
@@ -83,7 +83,7 @@ def enter(index: PairIndex, count: int) -> None:
 
 @kernel
 def find_all(index: PairIndex, pairs: WordArray) -> IntArray:
-    """The numbers of pairs (count, 2), -1 for those that are not there."""
+    """The numbers of pairs (count, 2); -1 for unknown ones."""
     opened = open_index(index)
     numbers = np.empty(len(pairs), np.int32)
     for row in range(len(pairs)):
@@ -91,8 +91,8 @@ def find_all(index: PairIndex, pairs: WordArray) -> IntArray:
     return numbers
 
 
-class SubsplitIndex(NamedTuple):
-    """What is known, by number. `clades` are numbered by hash, the single taxa first."""
+class SubsplitLookup(NamedTuple):
+    """Indices of all known clades, subsplits and pairs. `clades` are keyed by hash, the single taxa first."""
 
     clades: PairIndex
     subsplits: PairIndex  # (lower, higher) clade of the two halves
@@ -101,40 +101,40 @@ class SubsplitIndex(NamedTuple):
     split_of_clade: IntArray  # (clades,)  of the first side; -1 for clades that are only ever the second
 
 
-# Rows of the counters: how many of each there are.
+# Rows of the counters.
 CLADES, SPLITS, SUBSPLITS, PAIRS = range(4)
 
 
 @kernel
-def locate_trees(
+def index_subsplits(
     neighbors: IntArray,
     keys: WordArray,
-    index: SubsplitIndex,
+    lookup: SubsplitLookup,
     counts: LongArray,
     adding: bool,
     splits: IntArray,
     subsplits: IntArray,
     pairs: IntArray,
 ) -> None:
-    """Number what trees use: splits (batch, 2n-3), subsplits (batch, 2n-3, 2), pairs (batch, n-2, 3, 3).
+    """Fill the indices of trees: splits (batch, 2n-3), subsplits (batch, 2n-3, 2), pairs (batch, n-2, 3, 3).
 
     A branch has a subsplit below (-1 under a leaf) and one above. pairs[v, i] has the sister that is the complement,
-    then those beyond the other branches of neighbour i, where that is no leaf. What is new is -1, or, with `adding`,
-    gets the next number.
+    then those beyond the other branches of neighbour i, unless that is a leaf. What is unknown gets -1 or, with
+    `adding`, the next index.
     """
     batch, nodes, _ = neighbors.shape
     leaf_count = nodes // 2 + 1
     hashes = np.empty((nodes, 2), np.uint64)
     below = np.empty(nodes, np.int32)
     beyond = np.empty((leaf_count - 2, 3), np.int32)
-    clades, pieces, known = open_index(index.clades), open_index(index.subsplits), open_index(index.pairs)
-    sides, split_of_clade = index.sides, index.split_of_clade
+    clades, pieces, known = open_index(lookup.clades), open_index(lookup.subsplits), open_index(lookup.pairs)
+    sides, split_of_clade = lookup.sides, lookup.split_of_clade
     counters = at(counts, 0)
     for tree in range(batch):
-        table = at(neighbors, tree * nodes * 3)
+        tree_neighbors = at(neighbors, tree * nodes * 3)
         hashes[:leaf_count] = keys
         for node in range(leaf_count, nodes):
-            left, right = table[3 * node + 1], table[3 * node + 2]
+            left, right = tree_neighbors[3 * node + 1], tree_neighbors[3 * node + 2]
             hashes[node, 0] = hashes[left, 0] ^ hashes[right, 0]
             hashes[node, 1] = hashes[left, 1] ^ hashes[right, 1]
         for node in range(nodes - 1):
@@ -157,10 +157,10 @@ def locate_trees(
             if node < nodes - 1:
                 beyond[row, 0] = sides[splits[tree, node], 1] if splits[tree, node] >= 0 else -1
             for slot in range(1, 3):
-                beyond[row, slot] = below[table[3 * node + slot]]
+                beyond[row, slot] = below[tree_neighbors[3 * node + slot]]
             for slot in range(3):
                 one, two = beyond[row, other_slot(slot, 1)], beyond[row, other_slot(slot, 2)]
-                branch, side = branch_at(table, nodes, node, slot)
+                branch, side = branch_at(tree_neighbors, nodes, node, slot)
                 subsplits[tree, branch, side] = -1
                 if one >= 0 and two >= 0:
                     lower, higher = np.uint64(min(one, two)), np.uint64(max(one, two))
@@ -168,15 +168,15 @@ def locate_trees(
         for node in range(leaf_count, nodes):
             row = node - leaf_count
             for slot in range(3):
-                branch, side = branch_at(table, nodes, node, slot)
+                branch, side = branch_at(tree_neighbors, nodes, node, slot)
                 subsplit = subsplits[tree, branch, side]
-                neighbor = table[3 * node + slot]
+                neighbor = tree_neighbors[3 * node + slot]
                 for place in range(3):
                     sister = beyond[row, slot]
                     if place > 0:
                         if neighbor < leaf_count:
                             continue
-                        back = slot_of(table, neighbor, node)
+                        back = slot_of(tree_neighbors, neighbor, node)
                         sister = beyond[neighbor - leaf_count, other_slot(back, place)]
                     pairs[tree, row, slot, place] = -1
                     if subsplit >= 0 and sister >= 0:
@@ -197,19 +197,19 @@ def number_of(index: OpenIndex, counts: Pointer, kind: int, first: int, second: 
 
 
 @kernel
-def slot_of(table: Pointer, node: int, neighbor: int) -> int:
-    """The column of a node's row in the neighbour table that holds `neighbor`."""
-    if table[3 * node] == neighbor:
+def slot_of(tree_neighbors: Pointer, node: int, neighbor: int) -> int:
+    """The column of a node's neighbours that holds `neighbor`."""
+    if tree_neighbors[3 * node] == neighbor:
         return 0
-    return 1 if table[3 * node + 1] == neighbor else 2
+    return 1 if tree_neighbors[3 * node + 1] == neighbor else 2
 
 
 @kernel
-def branch_at(table: Pointer, nodes: int, node: int, slot: int) -> tuple[int, int]:
+def branch_at(tree_neighbors: Pointer, nodes: int, node: int, slot: int) -> tuple[int, int]:
     """The branch between a node and its neighbour, and on which side of it the node is: 0 below, 1 above."""
     if slot == 0 and node < nodes - 1:
         return node, 0
-    return table[3 * node + slot], 1
+    return tree_neighbors[3 * node + slot], 1
 
 
 @kernel

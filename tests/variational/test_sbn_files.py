@@ -10,8 +10,7 @@ from phloem.errors import FileProblem
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, nni_neighbors, random_topologies
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.sbn import SubsplitNetwork, read_network, write_network
-from phloem.variational.support import read_support, support_of, write_support
+from phloem.variational.sbn import SubsplitNetwork, read_network, read_support, support_of, write_network, write_support
 
 
 def example(taxa: int = 70) -> SubsplitNetwork:
@@ -30,8 +29,8 @@ def test_a_network_comes_back_as_it_was(tmp_path):
     other = again.draw(20, stream=RandomStream(3, "draw"))
     np.testing.assert_array_equal(draw.topologies.parent, other.topologies.parent)
     assert torch.equal(draw.log_prob, other.log_prob)
-    np.testing.assert_array_equal(draw.located.entries, other.located.entries)
-    np.testing.assert_array_equal(draw.located.subsplits, other.located.subsplits)
+    np.testing.assert_array_equal(draw.indices.entries, other.indices.entries)
+    np.testing.assert_array_equal(draw.indices.subsplits, other.indices.subsplits)
 
 
 def test_a_support_comes_back_and_gives_the_same_bytes(tmp_path):
@@ -74,7 +73,7 @@ def put(index, value):
         ("taxa", lambda a: np.arange(70), "distinct names"),
         ("topology_count", lambda a: np.array(0), "topology_count"),
         ("topology_count", lambda a: np.array([3]), "topology_count"),
-        ("topology_count", lambda a: np.array(1), "more trees than one"),
+        ("topology_count", lambda a: np.array(1), "one topology"),
         ("taxa", lambda a: np.frombuffer(b"\xff\xff\xff\x7f" * 70, "<U1"), "distinct names"),
         ("clades", lambda a: a[:, :1].copy(), "sets of these taxa"),
         ("clades", lambda a: a.astype(np.int64), "sets of these taxa"),
@@ -82,20 +81,20 @@ def put(index, value):
         ("clades", put((90, 1), 2**63), "single taxa"),
         ("clades", lambda a: np.concatenate([a, a[80:81]]), "not distinct"),
         ("splits", swap, "wrong order"),
-        ("splits", put((0, 1), 5), "no complements"),
-        ("splits", put((0, 0), -1), "does not exist"),
+        ("splits", put((0, 1), 5), "complements"),
+        ("splits", put((0, 0), -1), "out of range"),
         ("splits", lambda a: np.concatenate([a, a[:1]]), "not distinct"),
         ("subsplits", swap, "wrong order"),
-        ("subsplits", put((0, 1), 10**6), "does not exist"),
-        ("subsplits", lambda a: a.astype(np.int64), "pairs of numbers"),
-        ("subsplits", lambda a: a[:0], "pairs of numbers"),
-        ("pairs", put((0, 1), -5), "does not exist"),
+        ("subsplits", put((0, 1), 10**6), "out of range"),
+        ("subsplits", lambda a: a.astype(np.int64), "pairs of integers"),
+        ("subsplits", lambda a: a[:0], "pairs of integers"),
+        ("pairs", put((0, 1), -5), "out of range"),
         ("pairs", lambda a: np.concatenate([a, a[:1]]), "not distinct"),
         ("pairs", lambda a: a[:-40], "no table"),
         ("logits", lambda a: a[:-1], "do not fit"),
         ("logits", lambda a: a.astype(np.float32), "do not fit"),
-        ("logits", put(4, np.nan), "no numbers"),
-        ("logits", put(4, np.inf), "no numbers"),
+        ("logits", put(4, np.nan), "not numbers"),
+        ("logits", put(4, np.inf), "not numbers"),
         ("logits", lambda a: a - np.inf, "no possible entry"),
     ],
 )

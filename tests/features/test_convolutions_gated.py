@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from phloem.features.convolutions import GgnnConvolution
-from phloem.features.graph import DenseStates, TreeGraph
+from phloem.features.layers import DenseStates, TreeGraph
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import random_topologies
 from phloem.trees.tree import Tree

@@ -17,6 +17,7 @@ from phloem.trees.generation import all_topologies, random_topologies
 from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
 from phloem.variational.sbn import fit_network
+from support.nce_draws import drawn_by
 from support.small_densities import NAMES, fit_of, sample_of, target
 
 
@@ -42,25 +43,6 @@ def noise_of(kind: str, sample: TreeSample) -> Noise:
         return SubsplitNoise(fit_network(sample).network, 0.3)
     uniform = UniformNoise(len(sample.taxa))
     return Unlisted(uniform) if kind == "unlisted" else uniform
-
-
-def drawn_by(sample: TreeSample, noise: Noise, *, size: int, ratio: int, seed: int, step: int):
-    """The single trees of a step: by looking each random number up among the sums of the weights."""
-    observed = [tree for tree in range(len(sample)) if sample.weights[tree] > 0]
-    data = []
-    for number in RandomStream(seed, "density/data", step).generator().random(size):
-        total = 0.0
-        for tree in observed:
-            total += sample.weights[tree] / sample.weights.sum()
-            if number < total:
-                break
-        data.append(sample.topologies.parent[tree].tobytes())
-    stream = RandomStream(seed, "density/noise", step)
-    if noise.listed is not None:
-        trees = noise.listed[noise.places(size * ratio, stream=stream)]
-    else:
-        trees = noise.draw(size * ratio, stream=stream).topologies
-    return data, [row.tobytes() for row in trees.parent]
 
 
 def rows_of(batch: Batch) -> list[bytes]:
@@ -179,7 +161,7 @@ def shares_of(batch: Batch, part: str) -> dict[bytes, float]:
 def test_data_that_the_noise_never_gives_are_refused():
     topologies = all_topologies(5)
     sample = TreeSample(tuple(NAMES[:5]), topologies, np.ones(15), None)
-    with pytest.raises(BadArgument, match=r"no probability under it\. Use another noise"):
+    with pytest.raises(BadArgument, match=r"probability zero under it\. Use another noise"):
         Batches(sample, ListedNoise(topologies[:10]), size=2, ratio=1, seed=1)
     weights = np.ones(15) * (np.arange(15) < 10)
     Batches(sample_of(topologies, weights), ListedNoise(topologies[:10]), size=2, ratio=1, seed=1)

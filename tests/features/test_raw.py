@@ -163,9 +163,9 @@ def test_bad_arguments_are_refused():
     read_only.setflags(write=False)
     with pytest.raises(BadArgument, match="writable"):
         tree_features(tree, out=read_only)
-    with pytest.raises(BadArgument, match="one row a leaf"):
+    with pytest.raises(BadArgument, match="one row per leaf"):
         dirichlet_features(all_topologies(4), np.eye(5))
-    with pytest.raises(BadArgument, match="one row a leaf"):
+    with pytest.raises(BadArgument, match="one row per leaf"):
         tree_features(tree, np.eye(4))
     with pytest.raises(BadArgument, match=r"shape \(4, 3\)"):
         tree_features(tree, out=np.empty((4, 4)))
@@ -178,5 +178,5 @@ def test_outputs_and_tips_of_the_wrong_kind_are_refused():
     for out in (np.empty((4, 3), np.float32), np.empty((3, 4)).T):
         with pytest.raises(BadArgument, match="contiguous float64"):
             tree_features(tree, out=out)
-    with pytest.raises(BadArgument, match="one row a leaf"):
+    with pytest.raises(BadArgument, match="one row per leaf"):
         tree_features(tree, np.ones(3))

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from inference.test_training import example
 from phloem.config import EvaluationConfig, TrainingConfig
 from phloem.inference.training import LEAST_RISE, WINDOW, Training, is_done, is_flat, train
 from phloem.runs.history import History, Report
+from support.small_posteriors import example
 
 
 def reports(bounds, inverse_temperature=1.0) -> list[Report]:

@@ -12,8 +12,7 @@ from phloem.errors import BadArgument
 from phloem.inference.particles import ESTIMATORS, lower_bound, rws, vimco
 from phloem.kernels.training import leave_one_out_bounds, log_mean_exp
 from phloem.trees.generation import all_topologies
-from phloem.variational.sbn import SubsplitNetwork
-from phloem.variational.support import support_of
+from phloem.variational.sbn import SubsplitNetwork, support_of
 
 EVERYTHING = all_topologies(5)
 
@@ -132,7 +131,7 @@ def test_the_topology_of_an_impossible_tree_is_pushed_down():
 
 
 def test_too_few_particles_are_refused():
-    with pytest.raises(BadArgument, match=r"shape \(1,\), where at least 2 particles"):
+    with pytest.raises(BadArgument, match=r"shape \(1,\).* at least 2 particles"):
         vimco(np.zeros(1))
     with pytest.raises(BadArgument, match=r"shape \(2, 3\)"):
         rws(np.zeros((2, 3)))

@@ -11,8 +11,7 @@ from phloem.trees.reading import parse_newick, read_trees
 from phloem.trees.sample import TreeSample, pool
 from phloem.trees.splits import split_bits, unpack_bits
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.sbn import SubsplitNetwork
-from phloem.variational.support import collect_support, support_of
+from phloem.variational.sbn import SubsplitNetwork, collect_support, support_of
 from reference.dictionary_sbn import collect, rootings, uses
 from reference.nested import from_parent
 from support.sbn_tables import as_dictionary
@@ -74,9 +73,9 @@ def test_every_entry_leads_to_the_tables_of_its_halves(topologies):
 def test_a_located_tree_has_the_splits_and_primary_subsplits_of_its_branches(topologies):
     taxa = topologies.taxon_count
     support = support_of(names(taxa), topologies)
-    located = support.locate(topologies)
+    indices = support.indices(topologies)
     members = unpack_bits(support.clades, taxa)
-    np.testing.assert_array_equal(members[support.splits[located.splits, 0]], unpack_bits(split_bits(topologies), taxa))
+    np.testing.assert_array_equal(members[support.splits[indices.splits, 0]], unpack_bits(split_bits(topologies), taxa))
     everything = frozenset(range(taxa))
     for tree, form in enumerate(nested(topologies)):
         # In the rooting on a branch, each side's subsplit has the other side for a sister.
@@ -86,9 +85,9 @@ def test_a_located_tree_has_the_splits_and_primary_subsplits_of_its_branches(top
                 if sister and sister | clade == everything:
                     expected[clade] = subsplit
         for branch in range(topologies.branch_count):
-            below = frozenset(members[support.splits[located.splits[tree, branch], 0]].nonzero()[0].tolist())
+            below = frozenset(members[support.splits[indices.splits[tree, branch], 0]].nonzero()[0].tolist())
             for side, clade in enumerate((below, everything - below)):
-                number = located.subsplits[tree, branch, side]
+                number = indices.subsplits[tree, branch, side]
                 if len(clade) == 1:
                     assert number == -1
                 else:
@@ -100,17 +99,17 @@ def test_a_located_tree_has_the_splits_and_primary_subsplits_of_its_branches(top
 def test_what_a_tree_lacks_is_marked():
     topologies = all_topologies(6)
     support = support_of(names(6), topologies[:1])
-    located = support.locate(topologies)
-    lacking = (located.splits < 0).any(axis=1)
+    indices = support.indices(topologies)
+    lacking = (indices.splits < 0).any(axis=1)
     assert lacking.sum() == 104
-    assert (located.entries[lacking] < 0).any(axis=(1, 2, 3)).all()
-    assert (located.entries[0] >= 0).any()
+    assert (indices.entries[lacking] < 0).any(axis=(1, 2, 3)).all()
+    assert (indices.entries[0] >= 0).any()
 
 
 def test_a_support_does_not_depend_on_how_many_trees_are_looked_at_a_time(monkeypatch):
     topologies = nni_neighbors(random_topologies(40, 4, stream=RandomStream(3, "trees")))
     whole = support_of(names(40), topologies)
-    monkeypatch.setattr("phloem.variational.support.CHUNK_PAIRS", 1)
+    monkeypatch.setattr("phloem.variational.sbn.CHUNK_PAIRS", 1)
     single = support_of(names(40), topologies)
     for part in ("clades", "splits", "subsplits", "sisters", "divisions", "starts", "children"):
         np.testing.assert_array_equal(getattr(whole, part), getattr(single, part))
@@ -128,7 +127,7 @@ def test_supports_of_many_taxa_have_the_counts_of_one_tree_and_its_neighbours(ta
 
 @pytest.mark.parametrize("at_a_time", [1, 10**6])
 def test_two_clades_with_the_same_hash_are_found_out(at_a_time, monkeypatch):
-    monkeypatch.setattr("phloem.variational.support.CHUNK_PAIRS", at_a_time)
+    monkeypatch.setattr("phloem.variational.sbn.CHUNK_PAIRS", at_a_time)
     taxa = tuple("abcdefg")
     keys = np.array([64, 32, 1, 2, 4, 1 ^ 2 ^ 4, 16], np.uint64)[:, None].repeat(2, axis=1)  # c and f like d and e
     one, other = parse_newick(["(a,c,(f,(b,(g,(d,e)))));", "(a,d,(e,(b,(g,(c,f)))));"], taxa=taxa).topologies
@@ -141,11 +140,11 @@ def test_two_clades_with_the_same_hash_are_found_out(at_a_time, monkeypatch):
 @given(related_topologies(most=10))
 def test_tables_and_entries_keep_the_order_of_first_appearance(topologies):
     support = support_of(names(topologies.taxon_count), topologies)
-    located = support.locate(topologies)
-    assert located.splits.reshape(-1)[np.sort(np.unique(located.splits, return_index=True)[1])].tolist() == list(
+    indices = support.indices(topologies)
+    assert indices.splits.reshape(-1)[np.sort(np.unique(indices.splits, return_index=True)[1])].tolist() == list(
         range(len(support.splits))
     )
-    used = located.entries.reshape(-1)
+    used = indices.entries.reshape(-1)
     used = used[used >= 0]
     first = {int(entry): place for place, entry in reversed(list(enumerate(used)))}
     for start, end in zip(support.starts[1:-1], support.starts[2:], strict=True):
@@ -175,7 +174,7 @@ def test_samples_are_cut_one_by_one_and_then_joined():
     assert collect_support([first, second], credible=0.95).topology_count == 2  # 0; 3
     assert collect_support([first, second], credible=0.96).topology_count == 3  # 0, 1; 3, 1
     assert collect_support([first, second], minimum_count=42).topology_count == 3  # 1 has 6 + 36
-    with pytest.raises(BadArgument, match=r"no topology has a count of 91; the largest is 90"):
+    with pytest.raises(BadArgument, match=r"no topology has a count of 91.* the largest is 90"):
         collect_support([first, second], minimum_count=91)
 
 
@@ -193,7 +192,7 @@ def test_three_taxa_are_too_few_and_no_sample_is_none():
     with pytest.raises(BadArgument, match="no tree samples"):
         collect_support([])
     with pytest.raises(BadArgument, match="trees on 6 taxa for a support on 5"):
-        support_of(names(5), all_topologies(5)).locate(all_topologies(6))
+        support_of(names(5), all_topologies(5)).indices(all_topologies(6))
 
 
 def test_the_support_of_ten_bootstrap_replicates_of_ds1(real_data):

@@ -9,8 +9,7 @@ from phloem.tasks.support import read_samples
 from phloem.trees.generation import all_topologies
 from phloem.trees.sample import TreeSample, credible_set_size, pool
 from phloem.trees.splits import split_frequencies
-from phloem.variational.sbn import SubsplitNetwork
-from phloem.variational.support import support_of
+from phloem.variational.sbn import SubsplitNetwork, support_of
 
 TAXA = tuple("abcde")
 EVERYTHING = all_topologies(5)  # 15

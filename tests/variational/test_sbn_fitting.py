@@ -45,7 +45,7 @@ def test_every_step_is_that_of_the_dictionary_twin(sample, smoothing):
     for steps in (1, 2, 3):
         expected = em_step(trees, sample.weights.tolist(), expected, smoothing, entries)
         fit = fit_network(sample, smoothing=smoothing, tolerance=1e-300, most_iterations=steps)
-        if fit.steps[-1].iteration == steps:
+        if fit.iterations[-1].iteration == steps:
             assert_same_tables(as_dictionary(support, fit.network.tables().probabilities), expected)
 
 
@@ -53,10 +53,10 @@ def test_every_step_is_that_of_the_dictionary_twin(sample, smoothing):
 @settings(max_examples=40)
 def test_em_never_lowers_its_objective(sample, smoothing):
     fit = fit_network(sample, smoothing=smoothing, tolerance=1e-300, most_iterations=60)
-    objectives = np.array([step.objective for step in fit.steps])
+    objectives = np.array([step.objective for step in fit.iterations])
     assert (np.diff(objectives) >= -1e-12).all()
     if smoothing == 0:
-        np.testing.assert_array_equal(objectives, [step.log_likelihood for step in fit.steps])
+        np.testing.assert_array_equal(objectives, [step.log_likelihood for step in fit.iterations])
 
 
 def test_the_objective_holds_the_logarithm_of_the_dirichlet_prior():
@@ -65,8 +65,8 @@ def test_the_objective_holds_the_logarithm_of_the_dirichlet_prior():
     logs = fit.network.log_prob(sample.topologies).detach().numpy()
     likelihood = sample.normalized().weights @ logs
     parameters = fit.network.tables().log_probabilities[: fit.network.support.parameter_count]
-    assert fit.steps[-1].log_likelihood == pytest.approx(likelihood)
-    assert fit.steps[-1].objective == pytest.approx(likelihood + 0.01 * parameters.sum())
+    assert fit.iterations[-1].log_likelihood == pytest.approx(likelihood)
+    assert fit.iterations[-1].objective == pytest.approx(likelihood + 0.01 * parameters.sum())
 
 
 def test_em_beats_averaging_and_both_give_weight_to_trees_that_were_not_seen():
@@ -74,9 +74,9 @@ def test_em_beats_averaging_and_both_give_weight_to_trees_that_were_not_seen():
     seen = np.random.default_rng(1).permutation(105)[:40]
     sample = weighted(everything[seen], 5)
     average, em = fit_network(sample, method="average"), fit_network(sample)
-    assert len(average.steps) == 1
+    assert len(average.iterations) == 1
     assert em.converged
-    assert em.steps[-1].log_likelihood > average.steps[0].log_likelihood + 0.01
+    assert em.iterations[-1].log_likelihood > average.iterations[0].log_likelihood + 0.01
     unseen = np.setdiff1d(np.arange(105), seen)
     for fit in (average, em, fit_network(sample, smoothing=1e-3)):
         assert fit.network.log_prob(everything[unseen]).exp().sum() > (1e-3 if fit is not em else 0)
@@ -97,7 +97,7 @@ def test_progress_is_told_and_iterations_are_bounded():
     told = []
     sample = weighted(all_topologies(6)[::3], 1)
     fit = fit_network(sample, tolerance=1e-30, most_iterations=3, progress=told.append)
-    assert told == list(fit.steps)
+    assert told == list(fit.iterations)
     assert [step.iteration for step in told] == [0, 1, 2, 3]
     assert not fit.converged
 
@@ -130,7 +130,7 @@ def test_unsmoothed_fits_of_runs_of_ds1_stay_finite_and_can_be_written(real_data
     """Rare tables underflow to nothing at all here."""
     for path in sorted((real_data / "mrbayes" / "DS1").glob("*.gz"))[::4]:
         fit = fit_network(read_trees(path), tolerance=1e-7)
-        objectives = np.array([step.objective for step in fit.steps])
+        objectives = np.array([step.objective for step in fit.iterations])
         assert np.isfinite(objectives).all()
         assert (np.diff(objectives) >= -1e-12).all()
         write_network(fit.network, tmp_path / "network.npz")

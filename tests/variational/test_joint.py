@@ -7,22 +7,22 @@ import pytest
 import torch
 from scipy import integrate, stats
 
+from phloem.config import BRANCH_MODELS
 from phloem.errors import BadArgument
 from phloem.features.convolutions import GcnConvolution
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, nni_neighbors, random_topologies
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.branch_models import (
-    BRANCH_MODELS,
+from phloem.variational.joint import (
+    LOCATION_OFFSET,
     BranchModel,
     GraphModel,
+    Lognormal,
     PspModel,
     SplitModel,
     build_branch_model,
 )
-from phloem.variational.families import LOCATION_OFFSET, Lognormal
-from phloem.variational.sbn import SubsplitNetwork
-from phloem.variational.support import support_of
+from phloem.variational.sbn import SubsplitNetwork, support_of
 
 TAXA = 6
 
@@ -36,7 +36,7 @@ SUPPORT = support_of(tuple("abcdef"), example_topologies())
 
 
 def build(name: str, support=SUPPORT) -> BranchModel:
-    """A model in double precision with numbers that are not all zero."""
+    """A model in double precision with parameters that are not all zero."""
     torch.manual_seed(5)
     model = build_branch_model(name, support, width=8).double()
     with torch.no_grad():
@@ -109,36 +109,38 @@ def test_gradients_of_samples_by_finite_differences(name):
 
 
 @pytest.mark.parametrize("name", BRANCH_MODELS)
-def test_equal_topologies_are_evaluated_once_and_give_the_same_numbers(name):
+def test_equal_topologies_are_evaluated_once_and_give_the_same_parameters(name):
     topologies = example_topologies()
     repeated = topologies[[2, 0, 2, 2, 1, 0]]
     model = build(name)
-    expected = model.numbers(topologies).detach()[[2, 0, 2, 2, 1, 0]]
-    torch.testing.assert_close(model.numbers(repeated), expected)
+    expected = model.branch_parameters(topologies).detach()[[2, 0, 2, 2, 1, 0]]
+    torch.testing.assert_close(model.branch_parameters(repeated), expected)
     if isinstance(model, GraphModel):
         evaluated = []
         with pytest.MonkeyPatch.context() as patch:
             original = model.features.raw_states
             patch.setattr(model.features, "raw_states", lambda trees: evaluated.append(len(trees)) or original(trees))
-            model.numbers(repeated)
+            model.branch_parameters(repeated)
         assert evaluated == [3]
     weights = torch.randn(expected.shape, dtype=torch.float64)
-    (model.numbers(repeated) * weights).sum().backward()
+    (model.branch_parameters(repeated) * weights).sum().backward()
     gradients = [parameter.grad.clone() for parameter in model.parameters()]
     model.zero_grad()
     for tree in range(6):
-        (model.numbers(repeated[tree]) * weights[tree]).sum().backward()
+        (model.branch_parameters(repeated[tree]) * weights[tree]).sum().backward()
     for one, parameter in zip(gradients, model.parameters(), strict=True):
         torch.testing.assert_close(one, parameter.grad, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", BRANCH_MODELS)
-def test_drawn_trees_are_known_with_and_without_what_was_located(name):
+def test_drawn_trees_are_known_with_and_without_their_subsplit_indices(name):
     draw = SubsplitNetwork(SUPPORT).draw(30, stream=RandomStream(2, "draw"))
     model = build(name)
     assert model.knows(draw.topologies).all()
-    assert model.knows(draw.topologies, draw.located).all()
-    torch.testing.assert_close(model.numbers(draw.topologies), model.numbers(draw.topologies, draw.located))
+    assert model.knows(draw.topologies, draw.indices).all()
+    torch.testing.assert_close(
+        model.branch_parameters(draw.topologies), model.branch_parameters(draw.topologies, draw.indices)
+    )
 
 
 def test_trees_with_unknown_splits_are_named_and_can_be_skipped():
@@ -150,14 +152,14 @@ def test_trees_with_unknown_splits_are_named_and_can_be_skipped():
     unknown = np.flatnonzero(~split.knows(everything))
     assert len(unknown) > 50
     known = int(np.flatnonzero(split.knows(everything))[0])
-    with pytest.raises(BadArgument, match="tree 2 of 2 has a split or subsplit that the support lacks"):
-        split.numbers(everything[[known, unknown[0]]])
+    with pytest.raises(BadArgument, match="tree 2 of 2 has a split or subsplit"):
+        split.branch_parameters(everything[[known, unknown[0]]])
     assert build("edge").knows(everything).all()
-    build("edge").numbers(everything)
+    build("edge").branch_parameters(everything)
     with pytest.raises(BadArgument, match="trees on 7 taxa"):
         build("edge").knows(all_topologies(7)[:2])
-    with pytest.raises(BadArgument, match="2 located trees for 1 topologies"):
-        split.numbers(everything[[known]], SUPPORT.locate(everything[[known, known]]))
+    with pytest.raises(BadArgument, match="of 2 trees for 1 topologies"):
+        split.branch_parameters(everything[[known]], SUPPORT.indices(everything[[known, known]]))
 
 
 def test_a_tree_whose_splits_are_known_may_have_unknown_subsplits():
@@ -169,14 +171,14 @@ def test_a_tree_whose_splits_are_known_may_have_unknown_subsplits():
     assert subsplits[::5].all()
 
 
-def test_branches_that_share_a_split_share_its_numbers_in_split_but_not_in_psp():
+def test_branches_that_share_a_split_share_its_parameters_in_split_but_not_in_psp():
     topologies = example_topologies()
-    located = SUPPORT.locate(topologies)
-    split, psp = build("split").numbers(topologies), build("psp").numbers(topologies)
+    indices = SUPPORT.indices(topologies)
+    split, psp = build("split").branch_parameters(topologies), build("psp").branch_parameters(topologies)
     differs = False
     for (one, other), branch in itertools.product(itertools.combinations(range(len(topologies)), 2), range(TAXA)):
         for second in range(2 * TAXA - 3):
-            if located.splits[one, branch] == located.splits[other, second]:
+            if indices.splits[one, branch] == indices.splits[other, second]:
                 assert torch.equal(split[one, branch], split[other, second])
                 differs |= not torch.equal(psp[one, branch], psp[other, second])
     assert differs
@@ -186,26 +188,26 @@ def test_branches_that_share_a_split_share_its_numbers_in_split_but_not_in_psp()
 def test_every_row_of_a_table_has_its_gradient(name):
     topologies, model = example_topologies(), build(name)
     weights = torch.randn(len(topologies), 2 * TAXA - 3, 2, dtype=torch.float64)
-    (model.numbers(topologies) * weights).sum().backward()
-    located, expected = SUPPORT.locate(topologies), torch.zeros_like(model.table)
-    expected.index_add_(0, torch.from_numpy(located.splits).long().reshape(-1), weights.reshape(-1, 2))
+    (model.branch_parameters(topologies) * weights).sum().backward()
+    indices, expected = SUPPORT.indices(topologies), torch.zeros_like(model.table)
+    expected.index_add_(0, torch.from_numpy(indices.splits).long().reshape(-1), weights.reshape(-1, 2))
     if name == "psp":
         for side in (0, 1):
-            rows = torch.from_numpy(located.subsplits[:, :, side]).long()
+            rows = torch.from_numpy(indices.subsplits[:, :, side]).long()
             expected.index_add_(0, rows[rows >= 0] + len(SUPPORT.splits), weights[rows >= 0])
     torch.testing.assert_close(model.table.grad, expected)
 
 
-def test_psp_numbers_are_sums_over_the_split_and_the_primary_subsplits():
+def test_psp_parameters_are_sums_over_the_split_and_the_primary_subsplits():
     topologies = example_topologies()[:2]
-    located, model = SUPPORT.locate(topologies), build("psp")
-    numbers, table, offset = model.numbers(topologies), model.table, len(SUPPORT.splits)
+    indices, model = SUPPORT.indices(topologies), build("psp")
+    parameters, table, offset = model.branch_parameters(topologies), model.table, len(SUPPORT.splits)
     for tree, branch in itertools.product(range(2), range(2 * TAXA - 3)):
-        expected = table[located.splits[tree, branch]].clone()
-        expected += table[offset + located.subsplits[tree, branch, 1]]
+        expected = table[indices.splits[tree, branch]].clone()
+        expected += table[offset + indices.subsplits[tree, branch, 1]]
         if branch >= TAXA:
-            expected += table[offset + located.subsplits[tree, branch, 0]]
-        torch.testing.assert_close(numbers[tree, branch], expected)
+            expected += table[offset + indices.subsplits[tree, branch, 0]]
+        torch.testing.assert_close(parameters[tree, branch], expected)
 
 
 def test_tables_begin_at_zero_and_lengths_at_a_sensible_size():
@@ -215,42 +217,42 @@ def test_tables_begin_at_zero_and_lengths_at_a_sensible_size():
 
 
 def test_sampled_lengths_are_lognormal_and_depend_on_the_particle_alone():
-    numbers = torch.tensor([[[0.7, -0.5], [-1.0, 0.2]]], dtype=torch.float64).repeat(20_000, 1, 1)
+    parameters = torch.tensor([[[0.7, -0.5], [-1.0, 0.2]]], dtype=torch.float64).repeat(20_000, 1, 1)
     stream = RandomStream(9, "lengths", step=4)
-    lengths = Lognormal(numbers).sample(stream=stream).lengths
-    for branch, (location, log_scale) in enumerate(numbers[0].tolist()):
+    lengths = Lognormal(parameters).sample(stream=stream).lengths
+    for branch, (location, log_scale) in enumerate(parameters[0].tolist()):
         standard = (lengths[:, branch].log() - (location - 2)) / np.exp(log_scale)
         assert stats.kstest(standard.numpy(), "norm").pvalue > 1e-3
     assert abs(np.corrcoef(lengths.log().T.numpy())[0, 1]) < 0.03
-    assert torch.equal(Lognormal(numbers[:5]).sample(stream=stream.at(4, 7)).lengths, lengths[7:12])
-    assert not torch.equal(Lognormal(numbers[:5]).sample(stream=stream.at(5)).lengths, lengths[:5])
+    assert torch.equal(Lognormal(parameters[:5]).sample(stream=stream.at(4, 7)).lengths, lengths[7:12])
+    assert not torch.equal(Lognormal(parameters[:5]).sample(stream=stream.at(5)).lengths, lengths[:5])
 
 
 @pytest.mark.parametrize("name", BRANCH_MODELS)
-def test_no_topologies_have_no_numbers(name):
-    assert build(name).numbers(example_topologies()[0:0]).shape == (0, 2 * TAXA - 3, 2)
+def test_no_topologies_have_no_parameters(name):
+    assert build(name).branch_parameters(example_topologies()[0:0]).shape == (0, 2 * TAXA - 3, 2)
 
 
 def test_lengths_that_are_not_positive_are_impossible():
     lengths = torch.ones(3, 5, dtype=torch.float64)
     lengths[0, 2], lengths[1, 4] = 0, -1
-    numbers = torch.zeros(3, 5, 2, dtype=torch.float64, requires_grad=True)
-    values = Lognormal(numbers).log_prob(lengths)
+    parameters = torch.zeros(3, 5, 2, dtype=torch.float64, requires_grad=True)
+    values = Lognormal(parameters).log_prob(lengths)
     assert torch.isneginf(values).tolist() == [True, True, False]
     values[2].backward()
-    assert torch.isfinite(numbers.grad).all()
+    assert torch.isfinite(parameters.grad).all()
     with pytest.raises(BadArgument, match=r"lengths of shape \(2, 5\) for \(3, 5\) branches"):
-        Lognormal(numbers).log_prob(lengths[:2])
+        Lognormal(parameters).log_prob(lengths[:2])
 
 
 @pytest.mark.parametrize("path_only", [False, True])
 def test_absurd_samples_are_finite_and_so_are_their_gradients(path_only):
-    numbers = torch.full((2, 9, 2), 8.0, dtype=torch.float64, requires_grad=True)
-    sample = Lognormal(numbers).sample(stream=RandomStream(1, "lengths"), path_only=path_only)
+    parameters = torch.full((2, 9, 2), 8.0, dtype=torch.float64, requires_grad=True)
+    sample = Lognormal(parameters).sample(stream=RandomStream(1, "lengths"), path_only=path_only)
     assert (sample.lengths > 1e299).any()
     assert torch.isfinite(sample.lengths).all()
     sample.log_prob.sum().backward()
-    assert torch.isfinite(numbers.grad).all()
+    assert torch.isfinite(parameters.grad).all()
 
 
 @pytest.mark.parametrize("name", ["split", "psp", "edge"])
@@ -260,12 +262,14 @@ def test_second_derivatives_are_refused_instead_of_being_wrong(name):
     with pytest.raises(BadArgument, match="second derivatives"):
         torch.autograd.grad(sample.lengths.sum(), list(model.parameters()), create_graph=True)
     with pytest.raises(BadArgument, match="second derivatives"):
-        torch.autograd.grad(model.numbers(example_topologies()).sum(), list(model.parameters()), create_graph=True)
+        torch.autograd.grad(
+            model.branch_parameters(example_topologies()).sum(), list(model.parameters()), create_graph=True
+        )
 
 
 def test_half_precision_is_refused():
     with pytest.raises(BadArgument, match="single or double"):
-        GraphModel(TAXA, width=4).half().numbers(example_topologies())
+        GraphModel(TAXA, width=4).half().branch_parameters(example_topologies())
 
 
 def test_models_by_name_and_of_ones_own():
@@ -276,7 +280,7 @@ def test_models_by_name_and_of_ones_own():
     assert len(graph.features.convolutions) == 3
     assert [type(layer).__name__ for layer in GraphModel(TAXA).features.convolutions] == ["EdgeConvolution"] * 2
     assert GraphModel(TAXA).features.width == 100
-    assert GraphModel(TAXA, GcnConvolution).numbers(example_topologies()).shape == (7, 9, 2)
+    assert GraphModel(TAXA, GcnConvolution).branch_parameters(example_topologies()).shape == (7, 9, 2)
     with pytest.raises(BadArgument, match="split, psp, mlp, gcn"):
         build_branch_model("lstm", SUPPORT)
     with pytest.raises(BadArgument, match=r"\(batch, branches, 2\)"):

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from phloem.errors import BadArgument
-from phloem.inference.adam import Adam
+from phloem.inference.training import Adam
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -66,17 +66,17 @@ def test_torch_sees_that_a_parameter_has_changed():
 
 def test_parameters_that_would_not_move_are_refused():
     one = nn.Parameter(torch.ones(3))
-    with pytest.raises(BadArgument, match="every parameter once"):
+    with pytest.raises(BadArgument, match="given twice"):
         Adam([one, one])
-    with pytest.raises(BadArgument, match="no results of computations"):
+    with pytest.raises(BadArgument, match="result of a computation"):
         Adam([one * 2])
-    with pytest.raises(BadArgument, match="single or double"):
+    with pytest.raises(BadArgument, match="double precision"):
         Adam([nn.Parameter(torch.ones(3).half())])
     layer = nn.Linear(2, 2)
     optimizer = Adam(layer.parameters())
     layer.double()
     layer(torch.ones(2, dtype=torch.float64)).sum().backward()
-    with pytest.raises(BadArgument, match="other memory than before"):
+    with pytest.raises(BadArgument, match="moved in memory"):
         optimizer.step(0.1)
 
 

@@ -183,7 +183,7 @@ def test_two_nodes_of_degree_two_are_refused():
     ("shape", "taxa"), [((18, 10), 2), ((10, 10), 10), ((20, 10), 10), ((18,), 10), ((1, 18, 10), 10)]
 )
 def test_wrong_shapes_are_refused(shape, taxa):
-    with pytest.raises(FeatureMismatch, match="one row a node"):
+    with pytest.raises(FeatureMismatch, match="one row per node"):
         recover_tree(np.ones(shape), taxa)
 
 
