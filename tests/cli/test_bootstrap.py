@@ -6,7 +6,6 @@ import pty
 import re
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -16,16 +15,12 @@ import pytest
 import phloem
 from phloem.cli.main import run
 from phloem.config import BootstrapConfig
+from support.command_line import PROGRAM
 from support.fake_iqtree import FakeIqtree
-
-PROGRAM = str(Path(sys.executable).with_name("phloem"))
 
 
 @pytest.fixture(autouse=True)
-def files(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("TERM", "dumb")
+def files(in_empty_directory):
     Path("dna.fasta").write_text(">A\nACGT\n>B\nACGA\n>C\nACTT\n>D\nACTA\n")
     Path("three.fasta").write_text(">A\nACGT\n>B\nACGA\n>C\nACTT\n")
     Path("empty.fasta").write_text(">A\nACGT\n>B\nACGA\n>C\nACTT\n>D\n----\n")

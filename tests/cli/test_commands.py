@@ -15,23 +15,7 @@ import pytest
 import phloem
 from phloem.cli.main import run
 from phloem.trees.reading import parse_newick
-
-
-@pytest.fixture(autouse=True)
-def in_empty_directory(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("TERM", "dumb")
-
-
-def complaint(capsys) -> str:
-    """The one line on stderr; nothing on stdout."""
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    lines = captured.err.splitlines()
-    assert len(lines) == 1, captured.err
-    assert lines[0].startswith("phloem: ")
-    return lines[0]
+from support.command_line import PROGRAM, complaint
 
 
 def test_embedding_and_recovery_of_the_bundled_trees(capsys):
@@ -247,13 +231,9 @@ def test_interruption_is_exit_code_130(capsys, monkeypatch):
     assert complaint(capsys) == "phloem: interrupted."
 
 
-def program() -> str:
-    return str(Path(sys.executable).with_name("phloem"))
-
-
 def test_the_installed_program_runs_and_its_reader_may_leave_early():
-    subprocess.run([program(), "embed", "primates", "--out", "p.npz"], check=True, capture_output=True)
-    command = f"{program()} recover p.npz | head -n 1"
+    subprocess.run([PROGRAM, "embed", "primates", "--out", "p.npz"], check=True, capture_output=True)
+    command = f"{PROGRAM} recover p.npz | head -n 1"
     run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert run.stdout.startswith("(Tarsius_syrichta,")
     assert run.stderr == ""
@@ -261,7 +241,7 @@ def test_the_installed_program_runs_and_its_reader_may_leave_early():
 
 def test_output_that_cannot_be_written_is_one_line():
     with open("/dev/full", "w") as full:  # noqa: PTH123
-        done = subprocess.run([program(), "info"], stdout=full, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run([PROGRAM, "info"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
     assert done.stderr == "phloem: standard output cannot be written (No space left on device).\n"
 
@@ -269,8 +249,8 @@ def test_output_that_cannot_be_written_is_one_line():
 def test_names_are_utf_8_whatever_the_terminal_says():
     Path("trees.nwk").write_text("(Björk,ねこ,(C,D));", encoding="utf-8")
     plain = os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
-    subprocess.run([program(), "embed", "trees.nwk", "--out", "f.npz"], check=True, capture_output=True, env=plain)
-    done = subprocess.run([program(), "recover", "f.npz"], check=True, capture_output=True, env=plain)
+    subprocess.run([PROGRAM, "embed", "trees.nwk", "--out", "f.npz"], check=True, capture_output=True, env=plain)
+    done = subprocess.run([PROGRAM, "recover", "f.npz"], check=True, capture_output=True, env=plain)
     assert "Björk" in done.stdout.decode("utf-8")
 
 
@@ -279,7 +259,7 @@ def test_a_polite_kill_leaves_nothing_behind():
     taxa = [f"t{number}" for number in range(400)]
     trees = phloem.random_topologies(400, 2000, stream=phloem.RandomStream(1, "x"))
     Path("big.nwk").write_text("\n".join(phloem.format_newick(trees, taxa)))
-    process = subprocess.Popen([program(), "embed", "big.nwk", "--out", "f.npz"], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([PROGRAM, "embed", "big.nwk", "--out", "f.npz"], stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not list(Path().glob(".f.npz.*")):
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
@@ -292,7 +272,7 @@ def test_a_polite_kill_leaves_nothing_behind():
 def test_no_place_for_compiled_code_is_no_obstacle():
     """Where neither the package nor the home can be written, kernels are compiled for each process."""
     nowhere = os.environ | {"NUMBA_CACHE_LOCATOR_CLASSES": "ZipCacheLocator"}  # which serves packages in zip files
-    done = subprocess.run([program(), "info"], env=nowhere, capture_output=True, text=True, check=True)
+    done = subprocess.run([PROGRAM, "info"], env=nowhere, capture_output=True, text=True, check=True)
     assert "no directory that can be written" in done.stdout
 
 
@@ -318,17 +298,17 @@ def test_random_tips_for_polytomies_come_from_the_seed(capsys):
 
 
 def test_the_program_returns_its_exit_code():
-    done = subprocess.run([program(), "embed", "none", "-o", "f.npz"], capture_output=True, text=True)
+    done = subprocess.run([PROGRAM, "embed", "none", "-o", "f.npz"], capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith("phloem: none: no such file")
 
 
 def test_a_reader_that_is_gone_is_no_error_message():
-    subprocess.run([program(), "embed", "primates", "-o", "p.npz"], check=True, capture_output=True)
+    subprocess.run([PROGRAM, "embed", "primates", "-o", "p.npz"], check=True, capture_output=True)
     reading_end, writing_end = os.pipe()
     os.close(reading_end)
     buffered = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
-    command = [program(), "recover", "p.npz"]
+    command = [PROGRAM, "recover", "p.npz"]
     done = subprocess.run(command, stdout=writing_end, stderr=subprocess.PIPE, text=True, env=buffered)
     os.close(writing_end)
     assert (done.returncode, done.stderr) == (1, "")

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 import phloem
-from cli.test_commands import complaint, in_empty_directory  # noqa: F401
 from phloem.cli.main import run
 from phloem.energy.files import density_checkpoints
 from phloem.trees.reading import read_trees
+from support.command_line import complaint
 from support.density_trees import FLAGS, as_json, assert_same_fit, contents, five_taxa, write_table
 
 BALANCED, OTHER = "(A,(B,C),(D,E));", "(A,(B,D),(C,E));"
 
 
 @pytest.fixture(autouse=True)
-def trees(in_empty_directory) -> None:  # noqa: F811
+def trees(in_empty_directory) -> None:
     write_table(Path("trees.tsv"), five_taxa())
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_commands import complaint, in_empty_directory  # noqa: F401
 from phloem.cli.main import run
 from phloem.tasks.density import score_density
+from support.command_line import complaint
 from support.density_trees import FLAGS, as_json, five_taxa, write_table
 
 
 @pytest.fixture(autouse=True)
-def trees(in_empty_directory) -> None:  # noqa: F811
+def trees(in_empty_directory) -> None:
     write_table(Path("trees.tsv"), five_taxa())
 
 

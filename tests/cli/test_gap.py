@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_commands import complaint, in_empty_directory  # noqa: F401
 from phloem.cli.main import run
+from support.command_line import complaint
 
 
 @pytest.fixture(scope="module")

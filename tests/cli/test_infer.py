@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_commands import complaint, in_empty_directory  # noqa: F401
 from phloem.cli.infer import default_directory, how_to_go_on
 from phloem.cli.main import run
 from phloem.config import InferConfig, read_config
@@ -18,15 +17,13 @@ from phloem.runs.history import Report
 from phloem.tasks.infer import Interrupted
 from phloem.tasks.run_directory import EXPORTS, RESULTS
 from phloem.variational.support import read_support
-from support.fake_iqtree import FakeIqtree
+from support.command_line import complaint
+from support.fake_iqtree import SEVEN, SEVEN_TREES, FakeIqtree
 
 PRIMATES = ["infer", "primates", "--trees", "primates"]  # a bootstrap would take longer than the run
 SHORT = ["--steps", "200", "--seed", "3", "--runs", "1", "--repeats", "5"]
 TINY = ["--steps", "5", "--branches", "split", "--runs", "1", "--samples", "20", "--repeats", "2"]
 FILES = {"config.toml", "checkpoints", ".lock", *RESULTS, *EXPORTS}
-SEQUENCES = ("AAAA", "AACA", "CACA", "CCAG", "CTAG", "CTTG", "GTTG")
-SEVEN = "".join(f">{name}\n{row}\n" for name, row in zip("ABCDEFG", SEQUENCES, strict=True))
-SEVEN_TREES = "yes '(t0,t1,(t2,(t3,(t4,(t5,t6)))));' | head -n 1000 > bootstrap.ufboot"
 
 
 @pytest.fixture(scope="module")

@@ -18,10 +18,7 @@ FASTA = (
 
 
 @pytest.fixture(autouse=True)
-def files(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setenv("TERM", "dumb")
+def files(in_empty_directory):
     Path("dna.fasta").write_text(FASTA)
     Path("trees.nwk").write_text(f"{TREE}\n{TREE.replace('Pan', 'X').replace('Pongo', 'Pan').replace('X', 'Pongo')}\n")
 

@@ -23,8 +23,7 @@ from support.counting_runs import counted
     ],
     ids=" ".join,
 )
-def test_a_run_of_another_command_is_named_in_one_line(arguments, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_a_run_of_another_command_is_named_in_one_line(arguments, tmp_path, capsys):
     counted(tmp_path / "run")
     before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
     assert run(arguments) == 2

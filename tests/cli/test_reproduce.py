@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_commands import complaint, in_empty_directory  # noqa: F401
 from phloem.cli.main import run
+from support.command_line import complaint
 from support.density_trees import as_json, contents, five_taxa, write_table
 
 SMALL = ["--taxa", "5", "--steps", "60", "--convolutions", "mlp,gcn", "--repeats", "2"]

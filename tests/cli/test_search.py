@@ -5,7 +5,6 @@ import os
 import pty
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -15,12 +14,11 @@ import numpy as np
 import pytest
 
 import phloem
-from cli.test_commands import complaint, in_empty_directory  # noqa: F401
 from phloem.cli.main import run
 from phloem.config.search import SearchConfig
 from phloem.tasks import search as pipeline
+from support.command_line import PROGRAM, complaint
 
-PROGRAM = str(Path(sys.executable).with_name("phloem"))
 EIGHT = [
     "ACGTTGCATGCA",
     "ACGTTGCATGCC",
@@ -34,7 +32,7 @@ EIGHT = [
 
 
 @pytest.fixture(autouse=True)
-def files(in_empty_directory):  # noqa: F811
+def files(in_empty_directory):
     Path("dna.fasta").write_text("".join(f">t{number}\n{row}\n" for number, row in enumerate(EIGHT)))
     Path("three.fasta").write_text(">A\nACGT\n>B\nACGA\n>C\nACTT\n")
 

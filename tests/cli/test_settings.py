@@ -14,10 +14,8 @@ from phloem.errors import ConfigError
 
 
 @pytest.fixture(autouse=True)
-def in_empty_directory(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def wide_terminal(in_empty_directory, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("TERM", "dumb")
 
 
 def shown(capsys, *options: str) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli.test_commands import complaint, in_empty_directory  # noqa: F401
 from phloem.cli.main import run
 from phloem.variational.sbn import read_network
 from phloem.variational.support import read_support
+from support.command_line import complaint
 
 FIVE = "((a,b),c,(d,e));\n" * 6 + "((a,c),b,(d,e));\n" * 3 + "((b,c),a,(d,e));\n"
 

@@ -8,8 +8,8 @@ from phloem.config import HEADING, heading
 from phloem.errors import BadArgument, FileProblem
 from phloem.runs.directory import LOCK, claimed, write_provenance
 from phloem.tasks.run_directory import RunDirectory
+from support.begun_trainings import begun, checkpoint_of
 from support.counting_runs import COUNT, KIND, Count, count_directory, counted
-from tasks.test_checkpoints import begun, checkpoint_of
 
 ASKED = [{}, {"resume": True}, {"force": True}]
 NOT_INFERRED = "`phloem count up`, not of `phloem infer`. Name another directory."

@@ -8,8 +8,8 @@ from phloem.runs import checkpoints as saving
 from phloem.runs.checkpoints import CheckpointFolder, CheckpointInterval, Saver, parse_interval
 from phloem.runs.history import HistoryFile, Report, read_history
 from phloem.tasks.run_directory import RunDirectory
+from support.begun_trainings import begun, checkpoint_of
 from support.counting_runs import Count, Counting, CountReport, count_folder, read_count
-from tasks.test_checkpoints import begun, checkpoint_of
 
 NEVER = CheckpointInterval(1e9, None)
 

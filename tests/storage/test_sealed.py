@@ -1,10 +1,7 @@
 """Sealed files: whole or known not to be, and of one kind."""
 
-import hashlib
-
 import numpy as np
 import pytest
-import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,14 +16,9 @@ from phloem.storage.arrays import (
     without_prefix,
     write_sealed,
 )
+from support.sealed_files import seal_by_hand
 
 ARRAYS = {"a.x": np.arange(6.0).reshape(2, 3).T, "b.x": np.array([7], np.int32), "none": np.zeros((0, 4), np.uint8)}
-
-
-def seal_by_hand(path, arrays, texts):
-    """The same file, made as the module's docstring has it."""
-    content = safetensors.numpy.save(arrays, {**texts, "sha256": "0" * 64})
-    path.write_bytes(content.replace(b"0" * 64, hashlib.sha256(content).hexdigest().encode(), 1))
 
 
 @pytest.fixture(scope="module")

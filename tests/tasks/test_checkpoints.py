@@ -1,6 +1,5 @@
 """Checkpoints: whole or known not to be, and all that training depends on is in them."""
 
-import dataclasses
 import json
 import pickle
 
@@ -10,7 +9,6 @@ import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.test_training import PLAIN, example
 from phloem.config import EvaluationConfig, InferConfig, to_toml
 from phloem.errors import BadArgument, FileProblem
 from phloem.inference.training import Training, train
@@ -20,25 +18,10 @@ from phloem.storage.arrays import OtherFormat, write_sealed
 from phloem.tasks import run_directory as module
 from phloem.tasks.run_directory import Checkpoint, checkpoint_folder, read_checkpoint, write_checkpoint
 from phloem.variational.support import support_arrays
-from storage.test_sealed import seal_by_hand
+from support.begun_trainings import begun, checkpoint_of
+from support.sealed_files import seal_by_hand
 
 EVALUATION = EvaluationConfig(reports=4, report_samples=3)
-
-
-def begun(branches: str = "edge", steps: int = 40) -> tuple[Training, History]:
-    model, target = example(branches)
-    return Training(model, target, dataclasses.replace(PLAIN, steps=steps), seed=5), History()
-
-
-def checkpoint_of(training: Training, history: History) -> Checkpoint:
-    return Checkpoint(
-        source="dna.fasta",
-        config=to_toml(InferConfig(seed=5)),
-        patterns=training.target.likelihood.patterns,
-        support=training.model.network.support,
-        training=training.state(),
-        history=history,
-    )
 
 
 def stop_after(training: Training, history: History, step: int) -> None:

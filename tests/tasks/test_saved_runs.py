@@ -10,7 +10,7 @@ from phloem.errors import FileProblem
 from phloem.runs.directory import CONFIG
 from phloem.tasks.infer import SavedRuns, find_saved, run_configs
 from phloem.tasks.run_directory import RunDirectory
-from tasks.test_checkpoints import begun, checkpoint_of
+from support.begun_trainings import begun, checkpoint_of
 
 CONFIG_OF_ONE = InferConfig(seed=5, runs=1)
 

@@ -5,13 +5,12 @@ import json
 import pytest
 
 import phloem
-from cli.test_infer import SEVEN, SEVEN_TREES
 from phloem.config import MODEL_PARAMETERS, InferConfig, ModelConfig, SupportConfig
 from phloem.display.events import News, Notice
 from phloem.errors import ConfigError, FileProblem, ProgramProblem
 from phloem.search.bootstrap import BootstrapProgress
 from phloem.tasks.support import SupportSource
-from support.fake_iqtree import FakeIqtree
+from support.fake_iqtree import SEVEN, SEVEN_TREES, FakeIqtree
 
 TINY = {"branches": "split", "training": {"steps": 2}, "evaluation": {"repeats": 1, "samples": 5}}
 OTHER_TREES = SEVEN_TREES.replace("t2,(t3", "t3,(t2").replace("1000 >", "40 >>")
