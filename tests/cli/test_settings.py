@@ -139,7 +139,7 @@ BAD = {
     "an unknown preset": (["--preset", "slow"], "--preset 'slow' … paper, standard, quick"),
     "an unknown setting": (
         ["--set", "training.setps=5"],
-        "--set: … 'training.setps' … training.steps",
+        "--set: … 'training.setps' … 'steps'",
     ),
     "a misspelt section": (
         ["--set", "trainig.setps=5"],
