@@ -1,5 +1,6 @@
 # make demo   the posterior of the bundled example, 12 primates
-# make test   all tests, in as many processes as there are cores; WORKERS=n says how many
+# make quick  the tests to run between edits: all but the slow ones, a minute or so
+# make test   all tests, before a change lands; WORKERS=n says in how many processes, which is as many as there are cores
 # make check  format, lint, types
 # make format mend format and lint
 # make bench  how fast it is, on this machine
@@ -12,10 +13,13 @@ WORKERS ?= auto
 CODE := src tests benchmarks examples
 KERNELS := $(wildcard src/phloem/kernels/*.py src/phloem/kernels/*/*.py)
 
-.PHONY: demo test check format bench clean
+.PHONY: demo quick test check format bench clean
 
 demo: $(VENV)/.installed $(VENV)/.kernels
 	$(BIN)/phloem infer primates --preset quick --out build/demo-run --force
+
+quick: $(VENV)/.developing $(VENV)/.kernels
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "not slow"
 
 test: $(VENV)/.developing $(VENV)/.kernels
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal

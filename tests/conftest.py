@@ -28,6 +28,17 @@ torch.set_num_threads(1)
 MOST_WORKERS = 4
 
 
+# What is slow to make or to start, so that tests which use it are slow as well.
+SLOW_FIXTURES = {"finished_run", "finished_runs", "other_way_round", "unfinished_run"}
+SLOW_FIXTURES |= {"iqtree", "mrbayes", "rscript_ape", "chromium"}
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what `make quick` leaves out."""
+    if SLOW_FIXTURES & set(getattr(item, "fixturenames", ())):
+        item.add_marker("slow")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """How many workers `--numprocesses auto` means: as many as there are cores that we may use, within limits."""

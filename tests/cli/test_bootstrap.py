@@ -6,7 +6,6 @@ import pty
 import re
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -16,16 +15,13 @@ import pytest
 import phloem
 from phloem.cli.main import run
 from phloem.config import BootstrapConfig
+from support.command_line import PROGRAM, complaint
 from support.fake_iqtree import FakeIqtree
-
-PROGRAM = str(Path(sys.executable).with_name("phloem"))
+from support.messages import assert_says
 
 
 @pytest.fixture(autouse=True)
-def files(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("TERM", "dumb")
+def files(in_empty_directory):
     Path("dna.fasta").write_text(">A\nACGT\n>B\nACGA\n>C\nACTT\n>D\nACTA\n")
     Path("three.fasta").write_text(">A\nACGT\n>B\nACGA\n>C\nACTT\n")
     Path("empty.fasta").write_text(">A\nACGT\n>B\nACGA\n>C\nACTT\n>D\n----\n")
@@ -94,47 +90,44 @@ def test_the_bundled_primates_with_the_real_program(iqtree, capsys):
 
 
 BAD = {
-    "no alignment": (["none.fasta", "--out", "out"], "none.fasta: no such file, nor a bundled example"),
+    "no alignment": (["none.fasta", "--out", "out"], "none.fasta: … no such file"),
     "no directory": (["dna.fasta"], "Missing option '--out' / '-o'"),
-    "too few trees": (["dna.fasta", "--out", "out", "--count", "10"], "--count 10: IQ-TREE makes 1000"),
+    "too few trees": (["dna.fasta", "--out", "out", "--count", "10"], "--count 10 … IQ-TREE … 1000"),
     "trees to keep": (
         ["dna.fasta", "--out", "out", "--keep", "9"],
-        "--keep 9: IQ-TREE makes only bootstrap trees",
+        "--keep 9 … IQ-TREE",
     ),
-    "an unknown method": (["dna.fasta", "--out", "out", "--method", "x"], "--method 'x': choose one of auto, iqtree"),
+    "an unknown method": (["dna.fasta", "--out", "out", "--method", "x"], "--method 'x' … auto, iqtree"),
     "no model of the search": (
         ["dna.fasta", "--out", "out", "--method", "embedded", "--model", "MFP"],
-        "--model 'MFP': give JC, K80",
+        "--model 'MFP' … JC, K80",
     ),
     "three taxa by the search": (
         ["three.fasta", "--out", "out", "--method", "embedded"],
-        "A bootstrap needs at least 4",
+        "three.fasta: … 3 taxa … 4",
     ),
     "another method": (
         ["dna.fasta", "--out", "old", "--method", "embedded"],
-        "old: holds replicates with method iqtree, not embedded",
+        "old: … method … iqtree … embedded",
     ),
-    "an option as the model": (["dna.fasta", "--out", "out", "--model=-redo"], "--model '-redo': give one of"),
-    "three taxa": (["three.fasta", "--out", "out"], "3 taxa. A bootstrap needs at least 4"),
-    "a taxon without data": (["empty.fasta", "--out", "out"], "taxa without any data: 'D'"),
-    "a file for a directory": (["dna.fasta", "--out", "dna.fasta"], "dna.fasta: is not a directory"),
-    "no parent": (["dna.fasta", "--out", "no/out"], "no/out: its parent directory does not exist"),
-    "a name that is too long": (["dna.fasta", "--out", "x" * 300], "cannot be read (File name too long)"),
-    "other settings": (["dna.fasta", "--out", "old", "--seed", "9"], "old: holds replicates with seed 1, not 9"),
+    "an option as the model": (["dna.fasta", "--out", "out", "--model=-redo"], "--model '-redo'"),
+    "three taxa": (["three.fasta", "--out", "out"], "three.fasta: … 3 taxa … 4"),
+    "a taxon without data": (["empty.fasta", "--out", "out"], "empty.fasta: … data … 'D'"),
+    "a file for a directory": (["dna.fasta", "--out", "dna.fasta"], "dna.fasta: … directory"),
+    "no parent": (["dna.fasta", "--out", "no/out"], "no/out: … directory"),
+    "a name that is too long": (["dna.fasta", "--out", "x" * 300], "File name too long"),
+    "other settings": (["dna.fasta", "--out", "old", "--seed", "9"], "old: … seed … 1 … 9"),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_one_line_and_no_run(fake, capsys, case):
-    command, message = BAD[case]
+    command, facts = BAD[case]
     assert run(["bootstrap", "dna.fasta", "--out", "old", "--replicates", "1"]) == 0
     capsys.readouterr()
     before = sorted(Path().rglob("*"))
     assert run(["bootstrap", *command]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert message in captured.err
-    assert len(captured.err.splitlines()) == 1
+    assert_says(complaint(capsys), facts)
     assert sorted(Path().rglob("*")) == before
     assert len(fake.calls) == 1
 
@@ -142,14 +135,13 @@ def test_bad_input_is_one_line_and_no_run(fake, capsys, case):
 def test_a_crash_is_one_line(fake, capsys):
     fake("echo 'ERROR: Too bad'; exit 2")
     assert run(["bootstrap", "dna.fasta", "--out", "out", "--threads", "1"]) == 2
-    expected = "phloem: replicate 1: IQ-TREE ended with exit code 2 (ERROR: Too bad). Its log: out/replicate_01.log\n"
-    assert capsys.readouterr().err == expected
+    assert_says(complaint(capsys), "replicate 1 … IQ-TREE … exit code 2 … ERROR: Too bad … out/replicate_01.log")
 
 
 def test_no_program_is_one_line_and_no_directory(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert run(["bootstrap", "dna.fasta", "--out", "out", "--method", "iqtree"]) == 2
-    assert "IQ-TREE is not installed" in capsys.readouterr().err
+    assert "IQ-TREE" in complaint(capsys)
     assert not Path("out").exists()
 
 
@@ -166,7 +158,9 @@ def test_an_interruption_ends_all_programs_and_leaves_nothing_half_written(fake,
         time.sleep(0.02)
     process.send_signal(how)
     _, message = process.communicate(timeout=60)
-    assert (process.returncode, message) == (130, "phloem: interrupted.\n")
+    assert process.returncode == 130
+    assert_says(message, "phloem: … interrupted")
+    assert message.count("\n") == 1
     for process_id in Path("pids").read_text().split():
         with pytest.raises(ProcessLookupError):  # children of phloem, which has waited for them
             os.kill(int(process_id), 0)

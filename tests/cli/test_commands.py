@@ -15,23 +15,8 @@ import pytest
 import phloem
 from phloem.cli.main import run
 from phloem.trees.reading import parse_newick
-
-
-@pytest.fixture(autouse=True)
-def in_empty_directory(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("TERM", "dumb")
-
-
-def complaint(capsys) -> str:
-    """The one line on stderr; nothing on stdout."""
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    lines = captured.err.splitlines()
-    assert len(lines) == 1, captured.err
-    assert lines[0].startswith("phloem: ")
-    return lines[0]
+from support.command_line import PROGRAM, complaint
+from support.messages import assert_says
 
 
 def test_embedding_and_recovery_of_the_bundled_trees(capsys):
@@ -126,7 +111,7 @@ def test_a_file_without_trees_recovers_to_nothing(capsys):
 def test_one_hot_features_of_a_huge_tree_are_refused_with_advice(capsys):
     Path("star.nwk").write_text("(" + ",".join(f"t{number}" for number in range(20_000)) + ");")
     assert run(["embed", "star.nwk", "--out", "f.npz"]) == 2
-    assert "Give a --dimension" in complaint(capsys)
+    assert "--dimension" in complaint(capsys)
     assert not Path("f.npz").exists()
 
 
@@ -137,31 +122,34 @@ def test_a_file_named_like_an_example_is_the_file(capsys):
 
 
 BAD_COMMANDS = {
-    "missing file": (["embed", "none.nwk", "--out", "f.npz"], "none.nwk: no such file"),
-    "bad tree": (["embed", "bad.nwk", "--out", "f.npz"], "bad.nwk, tree 1, line 1, column 9"),
+    "missing file": (["embed", "none.nwk", "--out", "f.npz"], "none.nwk … no such file"),
+    "bad tree": (["embed", "bad.nwk", "--out", "f.npz"], "bad.nwk … tree 1 … line 1 … column 9"),
     "other taxa": (
         ["embed", "good.nwk", "other.nwk", "--out", "f.npz"],
-        "other.nwk, tree 1, line 1, column 1: lacks 'D'",
+        "other.nwk … tree 1 … line 1 … column 1 … 'D'",
     ),
-    "no output": (["embed", "good.nwk"], "Missing option '--out' / '-o'. See `phloem embed --help`"),
+    "no output": (["embed", "good.nwk"], "Missing option '--out' … phloem embed --help"),
     "no input": (["embed", "--out", "f.npz"], "Missing argument"),
-    "bad burn-in": (["embed", "good.nwk", "--burnin", "half", "--out", "f.npz"], "--burnin half: give a count"),
-    "burn-in of everything": (["embed", "good.nwk", "--burnin", "1", "--out", "f.npz"], "drops all 1 trees"),
+    "bad burn-in": (["embed", "good.nwk", "--burnin", "half", "--out", "f.npz"], "--burnin half"),
+    "burn-in of everything": (
+        ["embed", "good.nwk", "--burnin", "1", "--out", "f.npz"],
+        "good.nwk … burn-in 1 … 1 trees",
+    ),
     "bad dimension": (["embed", "good.nwk", "--dimension", "0", "--out", "f.npz"], "--dimension"),
     "bad seed": (["embed", "good.nwk", "--seed", "-1", "--out", "f.npz"], "--seed"),
     "directory that is not there": (
         ["embed", "good.nwk", "--out", "no/f.npz"],
-        "no/f.npz: its directory does not exist",
+        "no/f.npz … directory",
     ),
-    "output is a directory": (["embed", "good.nwk", "--out", "."], "cannot be written"),
-    "weights of zero among polytomies": (["embed", "zeros.nwk", "good.nwk", "--out", "f.npz"], "all weights are zero"),
-    "output is an input": (["embed", "good.nwk", "other.nwk", "--out", "./good.nwk"], "is an input as well"),
-    "a name that is too long": (["embed", "x" * 5000, "--out", "f.npz"], "cannot be read (File name too long)"),
-    "output is a device": (["embed", "good.nwk", "--out", "/dev/null"], "not a regular file"),
-    "weights of zero": (["embed", "zero.nwk", "good.nwk", "--out", "f.npz"], "all weights are zero"),
-    "recover nothing": (["recover", "none.npz"], "none.npz: no such file"),
-    "recover text": (["recover", "good.nwk"], "good.nwk: is not an .npz file"),
-    "recover noise": (["recover", "noise.npz"], "noise.npz, tree 2: features: "),
+    "output is a directory": (["embed", "good.nwk", "--out", "."], "directory"),
+    "weights of zero among polytomies": (["embed", "zeros.nwk", "good.nwk", "--out", "f.npz"], "weights … zero"),
+    "output is an input": (["embed", "good.nwk", "other.nwk", "--out", "./good.nwk"], "good.nwk … input"),
+    "a name that is too long": (["embed", "x" * 5000, "--out", "f.npz"], "File name too long"),
+    "output is a device": (["embed", "good.nwk", "--out", "/dev/null"], "/dev/null … regular file"),
+    "weights of zero": (["embed", "zero.nwk", "good.nwk", "--out", "f.npz"], "weights … zero"),
+    "recover nothing": (["recover", "none.npz"], "none.npz … no such file"),
+    "recover text": (["recover", "good.nwk"], "good.nwk … .npz"),
+    "recover noise": (["recover", "noise.npz"], "noise.npz … tree 2 … features"),
     "no such command": (["infere"], "No such command 'infere'"),
     "no such option": (["embed", "good.nwk", "--outt", "f.npz"], "No such option"),
 }
@@ -169,7 +157,7 @@ BAD_COMMANDS = {
 
 @pytest.mark.parametrize("case", BAD_COMMANDS)
 def test_bad_input_is_one_line_exit_code_2_and_no_file(case, capsys):
-    command, message = BAD_COMMANDS[case]
+    command, facts = BAD_COMMANDS[case]
     Path("good.nwk").write_text("(A,B,(C,D));")
     Path("other.nwk").write_text("(A,B,(C,E));")
     Path("zero.nwk").write_text("[&W 0](A,B,(C,D));")
@@ -180,7 +168,7 @@ def test_bad_input_is_one_line_exit_code_2_and_no_file(case, capsys):
     np.savez("noise.npz", taxa=np.array(list("ABCDE")), features=noise)
     before = sorted(Path().iterdir())
     assert run(command) == 2
-    assert message in complaint(capsys)
+    assert_says(complaint(capsys), facts)
     assert sorted(Path().iterdir()) == before
 
 
@@ -244,16 +232,12 @@ def test_interruption_is_exit_code_130(capsys, monkeypatch):
 
     monkeypatch.setattr("phloem.tasks.embed.embed", interrupt)
     assert run(["embed", "primates", "--out", "f.npz"]) == 130
-    assert complaint(capsys) == "phloem: interrupted."
-
-
-def program() -> str:
-    return str(Path(sys.executable).with_name("phloem"))
+    assert "interrupted" in complaint(capsys)
 
 
 def test_the_installed_program_runs_and_its_reader_may_leave_early():
-    subprocess.run([program(), "embed", "primates", "--out", "p.npz"], check=True, capture_output=True)
-    command = f"{program()} recover p.npz | head -n 1"
+    subprocess.run([PROGRAM, "embed", "primates", "--out", "p.npz"], check=True, capture_output=True)
+    command = f"{PROGRAM} recover p.npz | head -n 1"
     run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert run.stdout.startswith("(Tarsius_syrichta,")
     assert run.stderr == ""
@@ -261,16 +245,17 @@ def test_the_installed_program_runs_and_its_reader_may_leave_early():
 
 def test_output_that_cannot_be_written_is_one_line():
     with open("/dev/full", "w") as full:  # noqa: PTH123
-        done = subprocess.run([program(), "info"], stdout=full, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run([PROGRAM, "info"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
-    assert done.stderr == "phloem: standard output cannot be written (No space left on device).\n"
+    assert_says(done.stderr, "phloem: … standard output … No space left on device")
+    assert done.stderr.count("\n") == 1
 
 
 def test_names_are_utf_8_whatever_the_terminal_says():
     Path("trees.nwk").write_text("(Björk,ねこ,(C,D));", encoding="utf-8")
     plain = os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
-    subprocess.run([program(), "embed", "trees.nwk", "--out", "f.npz"], check=True, capture_output=True, env=plain)
-    done = subprocess.run([program(), "recover", "f.npz"], check=True, capture_output=True, env=plain)
+    subprocess.run([PROGRAM, "embed", "trees.nwk", "--out", "f.npz"], check=True, capture_output=True, env=plain)
+    done = subprocess.run([PROGRAM, "recover", "f.npz"], check=True, capture_output=True, env=plain)
     assert "Björk" in done.stdout.decode("utf-8")
 
 
@@ -279,20 +264,21 @@ def test_a_polite_kill_leaves_nothing_behind():
     taxa = [f"t{number}" for number in range(400)]
     trees = phloem.random_topologies(400, 2000, stream=phloem.RandomStream(1, "x"))
     Path("big.nwk").write_text("\n".join(phloem.format_newick(trees, taxa)))
-    process = subprocess.Popen([program(), "embed", "big.nwk", "--out", "f.npz"], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([PROGRAM, "embed", "big.nwk", "--out", "f.npz"], stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not list(Path().glob(".f.npz.*")):
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     _, message = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert message == "phloem: interrupted.\n"
+    assert_says(message, "phloem: … interrupted")
+    assert message.count("\n") == 1
     assert sorted(path.name for path in Path().iterdir()) == ["big.nwk"]
 
 
 def test_no_place_for_compiled_code_is_no_obstacle():
     """Where neither the package nor the home can be written, kernels are compiled for each process."""
     nowhere = os.environ | {"NUMBA_CACHE_LOCATOR_CLASSES": "ZipCacheLocator"}  # which serves packages in zip files
-    done = subprocess.run([program(), "info"], env=nowhere, capture_output=True, text=True, check=True)
+    done = subprocess.run([PROGRAM, "info"], env=nowhere, capture_output=True, text=True, check=True)
     assert "no directory that can be written" in done.stdout
 
 
@@ -318,17 +304,17 @@ def test_random_tips_for_polytomies_come_from_the_seed(capsys):
 
 
 def test_the_program_returns_its_exit_code():
-    done = subprocess.run([program(), "embed", "none", "-o", "f.npz"], capture_output=True, text=True)
+    done = subprocess.run([PROGRAM, "embed", "none", "-o", "f.npz"], capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr.startswith("phloem: none: no such file")
+    assert done.stderr.startswith("phloem: none: ")
 
 
 def test_a_reader_that_is_gone_is_no_error_message():
-    subprocess.run([program(), "embed", "primates", "-o", "p.npz"], check=True, capture_output=True)
+    subprocess.run([PROGRAM, "embed", "primates", "-o", "p.npz"], check=True, capture_output=True)
     reading_end, writing_end = os.pipe()
     os.close(reading_end)
     buffered = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
-    command = [program(), "recover", "p.npz"]
+    command = [PROGRAM, "recover", "p.npz"]
     done = subprocess.run(command, stdout=writing_end, stderr=subprocess.PIPE, text=True, env=buffered)
     os.close(writing_end)
     assert (done.returncode, done.stderr) == (1, "")
@@ -340,7 +326,7 @@ def test_too_little_memory_is_one_line(capsys, monkeypatch):
 
     monkeypatch.setattr("phloem.tasks.embed.embed", exhaust)
     assert run(["embed", "primates", "--out", "f.npz"]) == 1
-    assert "not enough memory" in complaint(capsys)
+    assert "memory" in complaint(capsys)
 
 
 def test_an_odd_file_name_stays_one_printable_line(capsys):

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_commands import complaint, in_empty_directory  # noqa: F401
 from phloem.cli.main import run
 from phloem.tasks.density import score_density
+from support.command_line import complaint
 from support.density_trees import FLAGS, as_json, five_taxa, write_table
+from support.messages import assert_says
 
 
 @pytest.fixture(autouse=True)
-def trees(in_empty_directory) -> None:  # noqa: F811
+def trees(in_empty_directory) -> None:
     write_table(Path("trees.tsv"), five_taxa())
 
 
@@ -79,26 +80,26 @@ def test_options_of_sample_change_something(fitted, capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "facts"),
     [
-        ("--count 0", "--count 0: ask for 1 to 1,000,000"),
+        ("--count 0", "--count 0 … 1 … 1,000,000"),
         ("--count 1000001", "--count 1,000,001"),
-        ("--method best", "--method best: choose one of"),
+        ("--method best", "--method best"),
         ("--seed -1", "--seed"),
-        ("--out nowhere/new.nwk", "its directory does not exist"),
-        ("--out .", "is a directory"),
+        ("--out nowhere/new.nwk", "nowhere/new.nwk: … directory"),
+        ("--out .", "directory"),
     ],
 )
-def test_bad_options_of_sample_are_one_line_and_leave_nothing(options, words, fitted, capsys):
+def test_bad_options_of_sample_are_one_line_and_leave_nothing(options, facts, fitted, capsys):
     assert run(["density", "sample", str(fitted), "--out", "new.nwk", *options.split()]) == 2
-    assert words in complaint(capsys)
+    assert_says(complaint(capsys), facts)
     assert [path.name for path in Path().iterdir()] == ["trees.tsv"]
 
 
 @pytest.mark.parametrize("command", [["score", "nowhere", "trees.tsv"], ["sample", "nowhere", "--out", "new.nwk"]])
 def test_a_directory_without_a_run_is_one_line(command, capsys):
     assert run(["density", *command]) == 2
-    assert "nowhere: holds no run of phloem's" in complaint(capsys)
+    assert_says(complaint(capsys), "nowhere: … no run")
 
 
 def test_a_reader_that_leaves_early_is_no_error_message(fitted):

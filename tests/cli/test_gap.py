@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_commands import complaint, in_empty_directory  # noqa: F401
 from phloem.cli.main import run
+from support.command_line import complaint
+from support.messages import assert_says
 
 
 @pytest.fixture(scope="module")
@@ -77,22 +78,22 @@ def test_a_run_that_is_not_finished_says_so(finished, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "facts"),
     [
         (["--trees", "other.nwk"], "other.nwk"),
-        (["--trees", "missing.nwk"], "no such file"),
-        (["--credible", "2"], "credible share 2"),
+        (["--trees", "missing.nwk"], "missing.nwk: … no such file"),
+        (["--credible", "2"], "credible … 2"),
         (["--tolerance", "0"], "tolerance"),
-        (["--plot", "gaps.gif"], "figures are written as"),
-        (["--out", "nowhere/gaps.csv"], "its directory does not exist"),
+        (["--plot", "gaps.gif"], "gaps.gif"),
+        (["--out", "nowhere/gaps.csv"], "nowhere/gaps.csv: … directory"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(finished, options, words, capsys):
+def test_bad_input_is_one_line_and_exit_code_2(finished, options, facts, capsys):
     Path("other.nwk").write_text("((a,b),c,(d,e));\n")
     assert run(gap(finished, *options)) == 2
-    assert words in complaint(capsys)
+    assert_says(complaint(capsys), facts)
 
 
 def test_a_directory_without_a_run_is_one_line(tmp_path, capsys):
     assert run(["gap", str(tmp_path), "--trees", "primates"]) == 2
-    assert "holds no run" in complaint(capsys)
+    assert_says(complaint(capsys), f"{tmp_path}: … no run")

@@ -23,7 +23,6 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 def help_of(capsys, monkeypatch):
     """The help of a command, each option in one line."""
     monkeypatch.setenv("COLUMNS", "500")
-    monkeypatch.setenv("TERM", "dumb")
 
     def show(path: tuple[str, ...]) -> list[str]:
         assert run([*path, "--help"]) == 0

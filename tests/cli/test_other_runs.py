@@ -3,7 +3,9 @@
 import pytest
 
 from phloem.cli.main import run
+from support.command_line import complaint
 from support.counting_runs import counted
+from support.messages import assert_says
 
 
 @pytest.mark.parametrize(
@@ -23,13 +25,9 @@ from support.counting_runs import counted
     ],
     ids=" ".join,
 )
-def test_a_run_of_another_command_is_named_in_one_line(arguments, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_a_run_of_another_command_is_named_in_one_line(arguments, tmp_path, capsys):
     counted(tmp_path / "run")
     before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
     assert run(arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    line = "phloem: run: is a run of `phloem count up`, not of `phloem infer`. Name another directory.\n"
-    assert captured.err == line
+    assert_says(complaint(capsys), "run: … `phloem count up` … `phloem infer`")
     assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before

@@ -12,27 +12,20 @@ import numpy as np
 import pandas
 import pytest
 from Bio import Phylo
+from phloem.tasks.run_directory import EXPORTS
 
 import phloem
 from phloem.cli.main import run
-from phloem.tasks.run_directory import EXPORTS
+from support.command_line import complaint
+from support.messages import assert_says
 
-MISSING = "holds no run of phloem's"
-
-
-@pytest.fixture(autouse=True)
-def in_an_empty_directory(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+MISSING = "no run"
 
 
-def complaint(capsys, arguments: list[str]) -> str:
-    """The one line that a command which must fail says."""
+def refusal(capsys, arguments: list[str]) -> str:
+    """What a command says that must fail."""
     assert run(arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("phloem: ")
-    assert captured.err.count("\n") == 1
-    return captured.err
+    return complaint(capsys)
 
 
 def test_a_run_is_evaluated_for_people_and_for_programs(finished_runs, capsys):
@@ -108,11 +101,11 @@ def test_threads_change_nothing_but_the_time(finished_run, capsys):
 def test_what_evaluate_refuses(finished_run, capsys, tmp_path):
     Path("other.nwk").write_text("(a,b,(c,d));\n")
     directory = str(finished_run)
-    assert "other.nwk" in complaint(capsys, ["evaluate", directory, "--reference", "other.nwk"])
-    assert "no such file" in complaint(capsys, ["evaluate", directory, "--reference", "nothing.t"])
-    assert MISSING in complaint(capsys, ["evaluate", str(tmp_path)])
+    assert "other.nwk" in refusal(capsys, ["evaluate", directory, "--reference", "other.nwk"])
+    assert "nothing.t" in refusal(capsys, ["evaluate", directory, "--reference", "nothing.t"])
+    assert MISSING in refusal(capsys, ["evaluate", str(tmp_path)])
     for bounds in ("0", "x", "1.5", "-3"):
-        assert f"--bounds {bounds}" in complaint(capsys, ["evaluate", directory, f"--bounds={bounds}"])
+        assert f"--bounds {bounds}" in refusal(capsys, ["evaluate", directory, f"--bounds={bounds}"])
 
 
 def test_trees_are_written_as_nexus_and_as_newick_and_everybody_reads_them(finished_runs, capsys, rscript_ape):
@@ -155,7 +148,7 @@ def test_weights_are_in_the_nexus_file(finished_run, capsys):
     np.testing.assert_allclose(np.sort(sample.weights), np.sort(own.trees.weights), rtol=1e-9)
     trees = dendropy.TreeList.get(path="w.nex", schema="nexus", store_tree_weights=True)
     assert sum(tree.weight for tree in trees) == pytest.approx(1)
-    assert "no place for weights" in complaint(capsys, ["sample", str(finished_run), "--weighted", "--out", "w.nwk"])
+    assert "weights" in refusal(capsys, ["sample", str(finished_run), "--weighted", "--out", "w.nwk"])
 
 
 def test_the_trace_loads_with_pandas_and_says_what_the_trees_are(finished_run):
@@ -206,17 +199,17 @@ def test_more_trees_than_the_draws_are_worth_are_told_of(finished_run, capsys):
 
 def test_what_sample_refuses(finished_run, capsys, tmp_path):
     directory = str(finished_run)
-    assert "has 1,000 draws" in complaint(capsys, ["sample", directory, "--count", "2000", "--out", "t.nex"])
-    assert "directory does not exist" in complaint(capsys, ["sample", directory, "--out", "no/t.nex"])
+    assert "1,000 draws" in refusal(capsys, ["sample", directory, "--count", "2000", "--out", "t.nex"])
+    assert "no/t.nex" in refusal(capsys, ["sample", directory, "--out", "no/t.nex"])
     for option in ("--log", "--lengths"):  # before anything is written
-        assert "no/t" in complaint(capsys, ["sample", directory, "--out", "t.nex", option, "no/t"])
-    assert "different files" in complaint(
+        assert "no/t" in refusal(capsys, ["sample", directory, "--out", "t.nex", option, "no/t"])
+    assert "different files" in refusal(
         capsys, ["sample", directory, "--out", "t.nex", "--log", str(Path.cwd() / "t.nex")]
     )
-    assert MISSING in complaint(capsys, ["sample", str(tmp_path), "--out", "t.nex"])
-    assert "plain text" in complaint(capsys, ["sample", directory, "--out", "t.nex.gz"])
+    assert MISSING in refusal(capsys, ["sample", str(tmp_path), "--out", "t.nex"])
+    assert "plain text" in refusal(capsys, ["sample", directory, "--out", "t.nex.gz"])
     for name in ("draws.safetensors", "summary.json", "checkpoints/mine.nex"):
-        assert "Name another" in complaint(capsys, ["sample", directory, "--out", f"{directory}/{name}"])
+        assert f"{directory}/{name}" in refusal(capsys, ["sample", directory, "--out", f"{directory}/{name}"])
     assert not list(Path().iterdir())
 
 
@@ -229,8 +222,8 @@ def test_few_draws_are_sampled_as_they_are_and_bounds_of_more_are_refused(finish
     assert "bound of" not in text
     assert "1 estimate from 30 trees" in text
     assert "draw more" in text
-    assert "an estimate has 200 draws" in complaint(capsys, ["evaluate", str(finished_run), "--bounds", "201"])
-    assert "--bounds inf" in complaint(capsys, ["evaluate", str(finished_run), "--bounds", "inf"])
+    assert "200 draws" in refusal(capsys, ["evaluate", str(finished_run), "--bounds", "201"])
+    assert "--bounds inf" in refusal(capsys, ["evaluate", str(finished_run), "--bounds", "inf"])
 
 
 def test_infer_leaves_a_report_and_files_that_everybody_reads(finished_runs, rscript_ape):
@@ -326,13 +319,12 @@ def test_progress_of_drawing_is_shown_unless_it_is_not_wanted(unfinished_run, mo
 
 def test_what_report_refuses(finished_run, capsys, tmp_path):
     directory = str(finished_run)
-    assert "--outgroup and --midpoint" in complaint(
-        capsys, ["report", directory, "--out", "made", "--outgroup", "Pan", "--midpoint"]
-    )
-    assert "Nobody" in complaint(capsys, ["report", directory, "--out", "made", "--outgroup", "Nobody"])
-    assert "0.3" in complaint(capsys, ["report", directory, "--out", "made", "--threshold", "0.3"])
-    assert "--figures 'jpg'" in complaint(capsys, ["report", directory, "--out", "made", "--figures", "jpg"])
-    assert MISSING in complaint(capsys, ["report", str(tmp_path)])
+    both = ["--outgroup", "Pan", "--midpoint"]
+    assert_says(refusal(capsys, ["report", directory, "--out", "made", *both]), "--outgroup … --midpoint")
+    assert "Nobody" in refusal(capsys, ["report", directory, "--out", "made", "--outgroup", "Nobody"])
+    assert "0.3" in refusal(capsys, ["report", directory, "--out", "made", "--threshold", "0.3"])
+    assert "--figures 'jpg'" in refusal(capsys, ["report", directory, "--out", "made", "--figures", "jpg"])
+    assert MISSING in refusal(capsys, ["report", str(tmp_path)])
     Path("taken").touch()
-    assert "taken: cannot be written" in complaint(capsys, ["report", directory, "--out", "taken"])
+    assert "taken: " in refusal(capsys, ["report", directory, "--out", "taken"])
     assert not Path("made").exists()

@@ -12,6 +12,7 @@ from Bio.SeqRecord import SeqRecord
 
 from phloem.data.reading import parse_alignment, read_alignment
 from phloem.errors import AlignmentError, FileProblem, PhloemError
+from support.messages import saying
 
 NAMES = ("Homo", "Pan", "Gorilla_g")
 ROWS = ("ACGTNACGTTACGAAC", "ACGTRACGT-ACGAAC", "ACGT?ACGTAACGATT")
@@ -121,58 +122,58 @@ def test_the_bundled_primates():
 
 
 BAD = {
-    "empty": ("", "is empty"),
-    "blank": (" \n\n", "is empty"),
-    "prose": ("These are my sequences.", "is no alignment that phloem knows"),
-    "a tree": ("(A,B,(C,D));", "is no alignment that phloem knows"),
-    "binary": (b"\x89PNG\r\n\x1a\n\xff\xfe", "is not a text file"),
-    "unequal lengths": (">A\nACG\n>B\nAC\n>C\nACG\n", "sequence 'B': 2 sites where 'A' has 3"),
-    "duplicate names": (">A\nACG\n>B\nACG\n>A\nACG\n", "more than one sequence is called 'A'"),
-    "empty name": (">A\nACG\n>\nACG\n>C\nACG\n", "sequence 2 has no name"),
+    "empty": ("", "empty"),
+    "blank": (" \n\n", "empty"),
+    "prose": ("These are my sequences.", "no alignment"),
+    "a tree": ("(A,B,(C,D));", "no alignment"),
+    "binary": (b"\x89PNG\r\n\x1a\n\xff\xfe", "text"),
+    "unequal lengths": (">A\nACG\n>B\nAC\n>C\nACG\n", "'B' … 2 sites … 'A' … 3"),
+    "duplicate names": (">A\nACG\n>B\nACG\n>A\nACG\n", "more than one … 'A'"),
+    "empty name": (">A\nACG\n>\nACG\n>C\nACG\n", "sequence 2 … name"),
     "no sites": (">A\n>B\n>C\n", "no sites"),
-    "two sequences": (">A\nACG\n>B\nACG\n", "At least 3"),
-    "protein": (">A\nMEL\n>B\nMFL\n>C\nMEQ\n", "look like proteins"),
-    "illegal symbol": (">A\nACG\n>B\nA#G\n>C\nACG\n", "sequence 'B', column 2: '#' is not a nucleotide"),
+    "two sequences": (">A\nACG\n>B\nACG\n", "2 sequences … 3"),
+    "protein": (">A\nMEL\n>B\nMFL\n>C\nMEQ\n", "protein"),
+    "illegal symbol": (">A\nACG\n>B\nA#G\n>C\nACG\n", "'B' … column 2 … '#'"),
     "PHYLIP with too few lines": (
         "4 10\nA ACGTACGTAC\nB ACGTACGTAC\n",
-        "does not fit its PHYLIP header of 4 sequences",
+        "PHYLIP header … 4 sequences",
     ),
-    "PHYLIP with too few sites": ("3 12\nA ACGT\nB ACGT\nC ACGT\n", "does not fit its PHYLIP header"),
-    "PHYLIP with nothing": ("3 12", "does not fit its PHYLIP header"),
-    "NEXUS without data": ("#NEXUS begin trees; end;", "no DATA or CHARACTERS block"),
-    "NEXUS protein": (NEXUS % "protein", "datatype=protein is not supported"),
-    "NEXUS standard": (NEXUS % "standard", "datatype=standard is not supported"),
+    "PHYLIP with too few sites": ("3 12\nA ACGT\nB ACGT\nC ACGT\n", "PHYLIP header"),
+    "PHYLIP with nothing": ("3 12", "PHYLIP header"),
+    "NEXUS without data": ("#NEXUS begin trees; end;", "DATA … CHARACTERS"),
+    "NEXUS protein": (NEXUS % "protein", "datatype=protein"),
+    "NEXUS standard": (NEXUS % "standard", "datatype=standard"),
     "NEXUS mixed": (
         NEXUS % "mixed(DNA:1-8,Standard:9-16)",
-        r"datatype=mixed\(dna:1-8,standard:9-16\) is not supported",
+        "datatype=mixed(dna:1-8,standard:9-16)",
     ),
-    "NEXUS without a matrix": ("#NEXUS begin data; format datatype=dna; end;", "no MATRIX"),
+    "NEXUS without a matrix": ("#NEXUS begin data; format datatype=dna; end;", "MATRIX"),
     "NEXUS wrong ntax": (
         (NEXUS % "dna").replace("Dimensions ntax=3", "Dimensions ntax=4"),
-        "says ntax=4 but its matrix has 3",
+        "ntax=4 … 3",
     ),
-    "NEXUS wrong nchar": (NEXUS_INTERLEAVED.replace("nchar=16", "nchar=17"), "says nchar=17 but its matrix has 16"),
+    "NEXUS wrong nchar": (NEXUS_INTERLEAVED.replace("nchar=16", "nchar=17"), "nchar=17 … 16"),
     "Stockholm cut off": ("# STOCKHOLM 1.0\nA ACGT\nB AC\n", "Stockholm"),
-    "Clustal of two lengths": (CLUSTAL + "\nHomo  ACGT\nPan AC\n", "sequence 'Pan': 18 sites"),
-    "Clustal with a line of prose": (CLUSTAL + "\nthis is no piece\n", "'this is no piece' is not a name and a piece"),
+    "Clustal of two lengths": (CLUSTAL + "\nHomo  ACGT\nPan AC\n", "'Pan' … 18 sites"),
+    "Clustal with a line of prose": (CLUSTAL + "\nthis is no piece\n", "'this is no piece'"),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_alignments_are_refused_in_one_line(tmp_path, case):
-    content, message = BAD[case]
+    content, facts = BAD[case]
     path = tmp_path / "alignment"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(AlignmentError, match=message) as caught:
+    with pytest.raises(AlignmentError, match=saying(facts)) as caught:
         read_alignment(path)
     assert str(caught.value).startswith(str(path))
     assert len(str(caught.value).splitlines()) == 1
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(FileProblem, match="no such file, nor a bundled example"):
+    with pytest.raises(FileProblem, match=r"none: .*no such file"):
         read_alignment(tmp_path / "none")
-    with pytest.raises(FileProblem, match="is a directory"):
+    with pytest.raises(FileProblem, match="directory"):
         read_alignment(tmp_path)
 
 

@@ -3,17 +3,18 @@
 import shutil
 
 import pytest
+from phloem.tasks.run_directory import RunDirectory
 
 from phloem.config import HEADING, heading
 from phloem.errors import BadArgument, FileProblem
 from phloem.runs.directory import LOCK, claimed, write_provenance
-from phloem.tasks.run_directory import RunDirectory
+from support.begun_trainings import begun, checkpoint_of
 from support.counting_runs import COUNT, KIND, Count, count_directory, counted
-from tasks.test_checkpoints import begun, checkpoint_of
+from support.messages import assert_says, saying
 
 ASKED = [{}, {"resume": True}, {"force": True}]
-NOT_INFERRED = "`phloem count up`, not of `phloem infer`. Name another directory."
-NOT_COUNTED = "`phloem infer`, not of `phloem count up`. Name another directory."
+NOT_INFERRED = "`phloem count up` … `phloem infer`"
+NOT_COUNTED = "`phloem infer` … `phloem count up`"
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def test_a_run_of_any_command_begins_goes_on_and_is_replaced(tmp_path):
     with claimed(count_directory(path)) as run:
         assert not run.holds_run()
         run.write("config.toml", heading(KIND))
-    with pytest.raises(FileProblem, match=r"holds a run. Go on with it \(--resume\)"), claimed(count_directory(path)):
+    with pytest.raises(FileProblem, match="--resume"), claimed(count_directory(path)):
         pytest.fail("a run was overwritten")
     with claimed(count_directory(path), resume=True) as run:
         run.checkpoints.add(Count(3))
@@ -75,8 +76,8 @@ def test_a_run_of_another_command_is_refused_whatever_is_asked_and_left_of_it(tm
     if part != "all":
         keep_only(mine, part)
         keep_only(other, part)
-    assert refusal(RunDirectory(mine), **options) == f"{mine}: is a run of {NOT_INFERRED}"
-    assert refusal(count_directory(other), **options) == f"{other}: is a run of {NOT_COUNTED}"
+    assert_says(refusal(RunDirectory(mine), **options), f"{mine}: … {NOT_INFERRED}")
+    assert_says(refusal(count_directory(other), **options), f"{other}: … {NOT_COUNTED}")
     with claimed(count_directory(mine), resume=True), claimed(RunDirectory(other), resume=True):
         pass
 
@@ -87,8 +88,8 @@ def test_a_stray_checkpoint_of_another_command_is_named(tmp_path, checkpoint, op
     stray = count_directory(run.path).checkpoints
     shutil.copy(counted(tmp_path / "counted").path / "checkpoints" / "step-000000002.safetensors", stray.path)
     file = stray.path / "step-000000002.safetensors"
-    assert refusal(run, **options) == f"{file}: is of a run of {NOT_INFERRED}"
-    with pytest.raises(FileProblem, match="is of a run of `phloem count up`"):
+    assert_says(refusal(run, **options), f"{file}: … {NOT_INFERRED}")
+    with pytest.raises(FileProblem, match="`phloem count up`"):
         run.clear()
     assert file.exists()
 
@@ -98,9 +99,9 @@ def test_a_run_of_another_command_in_the_place_of_one_of_several_is_refused(tmp_
     several = tmp_path / "several"
     counted(several / "run-1")
     inferred(several / "run-2", checkpoint)
-    assert refusal(RunDirectory(several), **options) == f"{several / 'run-1'}: is a run of {NOT_INFERRED}"
-    assert refusal(count_directory(several), **options) == f"{several / 'run-2'}: is a run of {NOT_COUNTED}"
-    with pytest.raises(FileProblem, match="is a run of"):
+    assert_says(refusal(RunDirectory(several), **options), f"{several / 'run-1'}: … {NOT_INFERRED}")
+    assert_says(refusal(count_directory(several), **options), f"{several / 'run-2'}: … {NOT_COUNTED}")
+    with pytest.raises(FileProblem, match="`phloem count up`"):
         RunDirectory(several).clear()
 
 
@@ -143,11 +144,11 @@ def test_damaged_checkpoints_of_another_command_are_not_taken_for_ones_own(tmp_p
 
 
 def test_somebody_who_looks_for_a_run_is_told_what_is_there(tmp_path, checkpoint):
-    with pytest.raises(FileProblem, match=f"is a run of {NOT_INFERRED}"):
+    with pytest.raises(FileProblem, match=saying(NOT_INFERRED)):
         RunDirectory(counted(tmp_path / "counted").path).check_holds_run()
-    with pytest.raises(FileProblem, match=f"is a run of {NOT_COUNTED}"):
+    with pytest.raises(FileProblem, match=saying(NOT_COUNTED)):
         count_directory(inferred(tmp_path / "inferred", checkpoint).path).check_holds_run()
-    with pytest.raises(FileProblem, match="holds no run of phloem's"):
+    with pytest.raises(FileProblem, match="no run"):
         count_directory(tmp_path / "none").check_holds_run()
     counted(tmp_path / "again").check_holds_run()
 
@@ -156,7 +157,7 @@ def test_bootstrap_trees_are_no_beginning_of_another_run(tmp_path):
     (tmp_path / "bootstrap").mkdir()
     with claimed(RunDirectory(tmp_path)):
         pass
-    assert "is not empty (it holds bootstrap) and no run" in refusal(count_directory(tmp_path))
+    assert_says(refusal(count_directory(tmp_path)), f"{tmp_path}: … bootstrap … no run")
 
 
 def test_results_are_those_of_the_kind(tmp_path):
@@ -164,12 +165,12 @@ def test_results_are_those_of_the_kind(tmp_path):
     assert run.has_results()
     assert run.has_exports()
     for name in ("config.toml", *COUNT.results):
-        with pytest.raises(BadArgument, match="is a file of the run itself"):
+        with pytest.raises(BadArgument, match="file of the run"):
             run.refuse_overwriting(run.path / name)
         (run.path / name).rename(tmp_path / "away")
         assert not run.has_results()
         (tmp_path / "away").rename(run.path / name)
-    with pytest.raises(BadArgument, match="keeps its checkpoints"):
+    with pytest.raises(BadArgument, match="checkpoints"):
         run.refuse_overwriting(run.path / "checkpoints" / "x")
     run.refuse_overwriting(run.path / "support.npz")
 
@@ -180,9 +181,10 @@ def test_the_newest_whole_checkpoint_is_gone_on_from_and_damage_is_told_of(tmp_p
     newest.write_bytes(b"")
     told = []
     assert run.newest_checkpoint(told.append) == Count(1)
-    assert told == [f"{newest}: is damaged (it has no header of phloem's). Another one is whole."]
+    (line,) = told
+    assert_says(line, f"{newest}: … damaged")
     before.write_bytes(b"")
-    with pytest.raises(BadArgument, match=r"No other checkpoint of the run is whole. Start anew with --force"):
+    with pytest.raises(BadArgument, match=r"checkpoint.*--force"):
         run.newest_checkpoint(told.append)
     run.checkpoints.clear()
     assert run.newest_checkpoint(pytest.fail) is None

@@ -6,16 +6,16 @@ import sys
 import time
 
 import pytest
+from phloem.tasks.run_directory import RunDirectory
+from phloem.tasks.several import DONE, FAILED, INTERRUPTED, decode_event, encode_task, work
+from phloem.tasks.training import RunOptions
 
 import phloem
 from phloem.errors import TrainingFailed
 from phloem.runs.checkpoints import CheckpointInterval
 from phloem.tasks import several as worker
 from phloem.tasks.infer import Interrupted
-from phloem.tasks.run_directory import RunDirectory
-from phloem.tasks.several import DONE, FAILED, INTERRUPTED, decode_event, encode_task, work
-from phloem.tasks.training import RunOptions
-from tasks.test_checkpoints import begun, checkpoint_of
+from support.begun_trainings import begun, checkpoint_of
 
 OPTIONS = RunOptions(3, CheckpointInterval(None, 7), tensorboard=True)
 

@@ -10,7 +10,6 @@ from threading import Event, Thread
 import numpy as np
 import pytest
 import torch
-from phloem.variational.sbn import collect_support
 
 import phloem
 from phloem.config.search import SearchConfig
@@ -27,6 +26,7 @@ from phloem.trees.reading import read_trees
 from phloem.trees.sample import TreeSample, pool
 from phloem.trees.splits import nontrivial_splits, split_frequencies
 from phloem.trees.topology import TopologyBatch
+from phloem.variational.sbn import collect_support
 from support.search_cases import MODELS, evolved, names
 
 SMALL = SearchConfig(count=50, threads=1)

@@ -1,10 +1,7 @@
 """Sealed files: whole or known not to be, and of one kind."""
 
-import hashlib
-
 import numpy as np
 import pytest
-import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,14 +16,10 @@ from phloem.storage.arrays import (
     without_prefix,
     write_sealed,
 )
+from support.messages import saying
+from support.sealed_files import seal_by_hand
 
 ARRAYS = {"a.x": np.arange(6.0).reshape(2, 3).T, "b.x": np.array([7], np.int32), "none": np.zeros((0, 4), np.uint8)}
-
-
-def seal_by_hand(path, arrays, texts):
-    """The same file, made as the module's docstring has it."""
-    content = safetensors.numpy.save(arrays, {**texts, "sha256": "0" * 64})
-    path.write_bytes(content.replace(b"0" * 64, hashlib.sha256(content).hexdigest().encode(), 1))
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +48,7 @@ def test_no_byte_can_change_unnoticed_nor_make_a_file_one_of_another_command(wri
     content[int(place * len(content))] ^= change
     damaged = written.with_name("damaged")
     damaged.write_bytes(content)
-    with pytest.raises(FileProblem, match="is damaged"):
+    with pytest.raises(FileProblem, match="damaged"):
         read_sealed(damaged, kind="count up", layout="5")
     assert sealed_kind(damaged, expected="count up") in ("count up", None)
     assert sealed_kind(damaged, expected="infer") in ("infer", None)
@@ -66,25 +59,25 @@ def test_no_part_can_be_missing_unnoticed(written, share):
     content = written.read_bytes()
     damaged = written.with_name("short")
     damaged.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(FileProblem, match="is damaged"):
+    with pytest.raises(FileProblem, match="damaged"):
         read_sealed(damaged, kind="count up", layout="5")
 
 
 def test_a_file_of_another_command_says_which_and_is_not_called_damaged(written):
     for layout in ("5", "6"):
-        with pytest.raises(OtherKind, match=r"file: is of a run of `phloem count up`, not of `phloem infer`\. Name"):
+        with pytest.raises(OtherKind, match=saying("file: … `phloem count up` … `phloem infer`")):
             read_sealed(written, kind="infer", layout=layout)
 
 
 def test_a_file_of_another_layout_says_which_version_wrote_it(written):
-    with pytest.raises(OtherFormat, match=r"written by phloem 0.*in format 5, and this version has format 6\."):
+    with pytest.raises(OtherFormat, match=saying("file: … phloem 0 … format 5 … format 6")):
         read_sealed(written, kind="count up", layout="6")
 
 
 def test_a_file_that_does_not_say_of_which_kind_it_is_is_of_inference(tmp_path):
     seal_by_hand(tmp_path / "file", {"a": np.zeros(2)}, {"format": "1", "phloem": "0.1"})
     assert read_sealed(tmp_path / "file", kind="infer", layout="1").texts["phloem"] == "0.1"
-    with pytest.raises(OtherKind, match="is of a run of `phloem infer`, not of `phloem count up`"):
+    with pytest.raises(OtherKind, match=saying("`phloem infer` … `phloem count up`")):
         read_sealed(tmp_path / "file", kind="count up", layout="1")
     for expected in ("infer", "count up"):
         assert sealed_kind(tmp_path / "file", expected=expected) == "infer"
@@ -113,7 +106,7 @@ def test_a_missing_file_is_a_line(tmp_path):
 
 def test_parts_that_make_no_sense_are_damage(tmp_path):
     with (
-        pytest.raises(FileProblem, match=r"file: is damaged \(its parts make no sense\)\."),
+        pytest.raises(FileProblem, match=saying("file: … damaged")),
         making_sense(tmp_path / "file"),
     ):
         {}["taxa"]

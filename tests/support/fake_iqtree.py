@@ -5,6 +5,11 @@ from pathlib import Path
 
 import pytest
 
+# An alignment of seven taxa, as FASTA, and a script that gives it bootstrap trees.
+SEQUENCES = ("AAAA", "AACA", "CACA", "CCAG", "CTAG", "CTTG", "GTTG")
+SEVEN = "".join(f">{name}\n{row}\n" for name, row in zip("ABCDEFG", SEQUENCES, strict=True))
+SEVEN_TREES = "yes '(t0,t1,(t2,(t3,(t4,(t5,t6)))));' | head -n 1000 > bootstrap.ufboot"
+
 
 class FakeIqtree:
     """A shell script that comes before any real IQ-TREE; each run adds its arguments to a file."""

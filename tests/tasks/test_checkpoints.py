@@ -1,6 +1,5 @@
 """Checkpoints: whole or known not to be, and all that training depends on is in them."""
 
-import dataclasses
 import json
 import pickle
 
@@ -19,26 +18,11 @@ from phloem.runs.history import History
 from phloem.storage.arrays import OtherFormat, write_sealed
 from phloem.tasks import run_directory as module
 from phloem.variational.sbn import support_arrays
-from storage.test_sealed import seal_by_hand
-from support.small_posteriors import PLAIN, example
+from support.begun_trainings import begun, checkpoint_of
+from support.messages import assert_says, saying
+from support.sealed_files import seal_by_hand
 
 EVALUATION = EvaluationConfig(reports=4, report_samples=3)
-
-
-def begun(branches: str = "edge", steps: int = 40) -> tuple[Training, History]:
-    model, target = example(branches)
-    return Training(model, target, dataclasses.replace(PLAIN, steps=steps), seed=5), History()
-
-
-def checkpoint_of(training: Training, history: History) -> Checkpoint:
-    return Checkpoint(
-        source="dna.fasta",
-        config=to_toml(InferConfig(seed=5)),
-        patterns=training.target.likelihood.patterns,
-        support=training.model.network.support,
-        training=training.state(),
-        history=history,
-    )
 
 
 def stop_after(training: Training, history: History, step: int) -> None:
@@ -118,7 +102,7 @@ def test_no_byte_can_change_unnoticed(written, place, change):
     content[int(place * len(content))] ^= change
     damaged = written.with_name("damaged")
     damaged.write_bytes(content)
-    with pytest.raises(FileProblem, match="is damaged"):
+    with pytest.raises(FileProblem, match="damaged"):
         read_checkpoint(damaged)
 
 
@@ -127,7 +111,7 @@ def test_no_part_can_be_missing_unnoticed(written, share):
     content = written.read_bytes()
     damaged = written.with_name("damaged")
     damaged.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(FileProblem, match="is damaged"):
+    with pytest.raises(FileProblem, match="damaged"):
         read_checkpoint(damaged)
 
 
@@ -137,13 +121,13 @@ def test_a_pickle_is_not_loaded(tmp_path):
             return (pytest.fail, ("a pickle was loaded",))
 
     (tmp_path / "file").write_bytes(pickle.dumps(Trap()))
-    with pytest.raises(FileProblem, match="is damaged"):
+    with pytest.raises(FileProblem, match="damaged"):
         read_checkpoint(tmp_path / "file")
 
 
 def test_a_whole_file_that_is_no_checkpoint_is_refused(tmp_path):
     write_sealed(tmp_path / "file", {"a": np.zeros(3)}, {}, kind="infer", layout="1")
-    with pytest.raises(FileProblem, match="its parts make no sense"):
+    with pytest.raises(FileProblem, match=saying(f"{tmp_path / 'file'}: … damaged")):
         read_checkpoint(tmp_path / "file")
 
 
@@ -155,7 +139,7 @@ def test_another_format_is_refused_and_never_passed_over(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "FORMAT", "77")
     folder.add(checkpoint_of(training, history))
     monkeypatch.undo()
-    with pytest.raises(OtherFormat, match=r"written by phloem 0.*in format 77, and this version has format 1"):
+    with pytest.raises(OtherFormat, match=saying("phloem 0 … format 77 … format 1")):
         folder.newest()
 
 
@@ -203,7 +187,8 @@ def test_a_damaged_newest_one_is_told_of_and_the_one_before_is_used(tmp_path):
     newest.write_bytes(newest.read_bytes()[:-1])
     found, problems = folder.newest()
     assert found.step == 1
-    assert problems == [f"{newest}: is damaged (its checksum is wrong)."]
+    (problem,) = problems
+    assert_says(problem, f"{newest}: … damaged … checksum")
 
 
 def test_a_damaged_one_that_was_passed_over_does_not_take_the_place_of_a_good_one(tmp_path):
@@ -240,7 +225,7 @@ def test_a_missing_newest_one_leaves_the_one_before(tmp_path):
 
 def test_a_state_of_another_model_is_refused():
     training, _ = begun("split")
-    with pytest.raises(BadArgument, match="that of another model"):
+    with pytest.raises(BadArgument, match="another model"):
         training.restore(begun("edge")[0].state())
 
 

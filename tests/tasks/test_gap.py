@@ -110,23 +110,23 @@ def test_what_cannot_be_is_one_line(runs, reference, tmp_path):
     other.write_text("((a,b),c,(d,e));\n")
     with pytest.raises(TaxonMismatch, match=r"other\.nwk"):
         measure_gaps(runs / "split", [other])
-    with pytest.raises(FileProblem, match="holds no run"):
+    with pytest.raises(FileProblem, match="no run"):
         measure_gaps(tmp_path, [reference])
-    with pytest.raises(BadArgument, match="is an input as well"):
+    with pytest.raises(BadArgument, match="input"):
         measure_gaps(runs / "split", [reference], out=reference)
-    with pytest.raises(BadArgument, match="name different files"):
+    with pytest.raises(BadArgument, match="different files"):
         measure_gaps(runs / "split", [reference], out=tmp_path / "a.svg", plot=tmp_path / "x" / ".." / "a.svg")
-    with pytest.raises(BadArgument, match="is a file of the run itself"):
+    with pytest.raises(BadArgument, match="file of the run"):
         measure_gaps(runs / "split", [reference], out=runs / "split" / "summary.json")
     for tolerance in (0, -1, 1.5, float("inf"), float("nan")):
         with pytest.raises(BadArgument, match="tolerance"):
             measure_gaps(runs / "split", [reference], samples=20, tolerance=tolerance)
-    with pytest.raises(BadArgument, match="figures are written as"):
+    with pytest.raises(BadArgument, match="figures"):
         measure_gaps(runs / "split", [reference], plot=tmp_path / "gaps.gif")
-    with pytest.raises(BadArgument, match="credible share"):
+    with pytest.raises(BadArgument, match="credible"):
         measure_gaps(runs / "split", [reference], credible=0)
     unknown = tmp_path / "unknown.nwk"
     unknown.write_text(reference.read_text().splitlines()[12])
-    with pytest.raises(BadArgument, match="no credible tree"):
+    with pytest.raises(BadArgument, match="credible tree"):
         measure_gaps(runs / "split", [unknown])
     assert [path.name for path in tmp_path.iterdir() if "gaps" in path.name] == []

@@ -130,8 +130,8 @@ def test_there_must_be_something_to_look_at(nothing, tmp_path, unfinished_run):
         shutil.copytree(unfinished_run, path)
         for file in (path / "checkpoints").iterdir():
             file.unlink()
-    problem = "no step of training is done yet" if nothing == "untrained" else "holds no run of phloem's"
-    with pytest.raises(FileProblem, match=problem):
+    problem = "no step" if nothing == "untrained" else "no run"
+    with pytest.raises(FileProblem, match=f"{path}: .*{problem}"):
         open_posterior(path)
     with pytest.raises(FileProblem, match=f"{path}: "):
         taxa_of(path)
@@ -139,7 +139,7 @@ def test_there_must_be_something_to_look_at(nothing, tmp_path, unfinished_run):
 
 def test_a_run_of_another_version_is_told_of(unfinished_run, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "FORMAT", "2")
-    with pytest.raises(FileProblem, match="in format 1, and this version has format 2"):
+    with pytest.raises(FileProblem, match=r"format 1.*format 2"):
         open_posterior(unfinished_run)
 
 
@@ -160,7 +160,7 @@ def test_a_finished_run_whose_last_checkpoint_is_lost_is_not_drawn_from_as_if_it
     early.training["counters"][0] = 5
     checkpoints.write_checkpoint(early, newest)
     assert open_posterior(copy).is_finished, "its files are whole"
-    with pytest.raises(FileProblem, match=r"the last checkpoint is lost\. Make it again"):
+    with pytest.raises(FileProblem, match="checkpoint"):
         open_posterior(copy, drawing=Drawing(seed=3))
 
 
@@ -168,11 +168,11 @@ def test_runs_that_were_lost_added_or_taken_from_elsewhere_are_noticed(finished_
     copy = tmp_path / "copy"
     shutil.copytree(finished_runs, copy)
     shutil.copytree(copy / "run-2", copy / "run-3")
-    with pytest.raises(FileProblem, match="has 3 runs where its summary has 2"):
+    with pytest.raises(FileProblem, match=r"3 runs.*summary.* 2"):
         open_posterior(copy)
     shutil.rmtree(copy / "run-3")
     shutil.rmtree(copy / "run-2")
-    with pytest.raises(FileProblem, match="has 1 runs where its summary has 2"):
+    with pytest.raises(FileProblem, match=r"1 runs.*summary.* 2"):
         open_posterior(copy)
     other = phloem.read_alignment("primates")
     renamed = phloem.Alignment(tuple(f"t{taxon}" for taxon in range(6)), other.states[:6])
@@ -185,10 +185,10 @@ def test_runs_that_were_lost_added_or_taken_from_elsewhere_are_noticed(finished_
         out=copy / "run-2",
         **quick,
     )
-    with pytest.raises(FileProblem, match="run-2: is a run on other taxa"):
+    with pytest.raises(FileProblem, match=r"run-2: .*taxa"):
         open_posterior(copy)
     (copy / "summary.json").unlink()
-    with pytest.raises(TaxonMismatch, match="other taxa"):
+    with pytest.raises(TaxonMismatch, match="taxa"):
         open_posterior(copy)
 
 

@@ -8,15 +8,16 @@ import signal
 import numpy as np
 import pytest
 import torch
+from phloem.tasks.results import read_clades, read_topologies
+from phloem.tasks.run_directory import EXPORTS, RESULTS, checkpoint_folder, write_checkpoint
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import phloem
 from phloem.display.events import News, Notice, Overview
 from phloem.errors import BadArgument, ConfigError, FileProblem
 from phloem.tasks.infer import Interrupted
-from phloem.tasks.results import read_clades, read_topologies
-from phloem.tasks.run_directory import EXPORTS, RESULTS, checkpoint_folder, write_checkpoint
 from phloem.trees.splits import split_table
+from support.messages import assert_says
 
 QUICK = {"branches": "split", "training": {"steps": 60}, "evaluation": {"repeats": 3, "samples": 100}}
 
@@ -75,7 +76,7 @@ def test_it_is_saved_and_loaded(posterior, tmp_path):
     assert again.config == posterior.config
     for name, tensor in posterior.model.state_dict().items():
         assert torch.equal(again.model.state_dict()[name], tensor)
-    with pytest.raises(FileProblem, match="exists already"):
+    with pytest.raises(FileProblem, match="exists"):
         posterior.save(tmp_path / "copy")
 
 
@@ -101,11 +102,7 @@ def test_a_temporary_directory_is_there_as_long_as_anything_needs_it(tmp_path, m
 def test_a_run_with_missing_files_is_a_line(posterior, tmp_path, missing):
     shutil.copytree(posterior.directory, tmp_path / "copy")
     (tmp_path / "copy" / missing).unlink()
-    problem = (
-        "the run is not finished. Go on with it"
-        if missing == "summary.json"
-        else f"{missing}: is missing. Make it again"
-    )
+    problem = "not finished" if missing == "summary.json" else f"{missing}: .*missing"
     with pytest.raises(FileProblem, match=problem):
         phloem.load_posterior(tmp_path / "copy")
 
@@ -115,13 +112,13 @@ def test_a_run_with_missing_files_is_a_line(posterior, tmp_path, missing):
 def test_a_run_with_damaged_files_is_a_line(posterior, tmp_path, name, content):
     shutil.copytree(posterior.directory, tmp_path / "copy")
     (tmp_path / "copy" / name).write_bytes(content)
-    with pytest.raises(FileProblem, match=f"{name}: is damaged"):
+    with pytest.raises(FileProblem, match=f"{name}: .*damaged"):
         phloem.load_posterior(tmp_path / "copy")
 
 
 def test_what_holds_no_run_is_a_line(tmp_path):
     for path in (tmp_path, tmp_path / "none"):
-        with pytest.raises(FileProblem, match="holds no run of phloem's"):
+        with pytest.raises(FileProblem, match=f"{path}: .*no run"):
             phloem.load_posterior(path)
 
 
@@ -138,7 +135,7 @@ def test_alignments_and_trees_may_be_objects_and_settings_any_of_the_config(post
         phloem.infer("primates", "primates", config=config, progress=False, **{**QUICK, "branches": "psp"}).config.runs
         == 1
     )
-    with pytest.raises(ConfigError, match="unknown setting 'stepps'"):
+    with pytest.raises(ConfigError, match="'stepps'"):
         phloem.infer("primates", stepps=5)
     with pytest.raises(ConfigError, match="--preset 'slow'"):
         phloem.infer("primates", preset="slow")
@@ -164,14 +161,12 @@ def test_an_interrupted_run_says_where_it_is_and_goes_on(posterior, tmp_path):
         if isinstance(event, News) and event.report and event.report.step == 30:
             signal.raise_signal(signal.SIGINT)
 
-    with pytest.raises(
-        Interrupted, match=r"saved at step 30. Go on with phloem.infer\(…, out=.*resume=True\)"
-    ) as stopped:
+    with pytest.raises(Interrupted, match=r"step 30\b.* phloem\.infer\(…, out=.*resume=True\)") as stopped:
         phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=stop, **QUICK)
     assert (stopped.value.directory, stopped.value.step) == (tmp_path / "run", 30)
     told = []
     found = phloem.infer(None, out=tmp_path / "run", resume=True, progress=told.append)
-    assert Notice("going on from step 30 of 60", urgent=False) in told
+    assert any("step 30 of 60" in event.text for event in told if isinstance(event, Notice))
     assert next(event for event in told if isinstance(event, News)).report.step == 30  # the last one comes again
     sessions = json.loads((found.directory / "provenance.json").read_text())["sessions"]
     assert [session["command"] for session in sessions] == ["phloem.infer", "phloem.infer"]
@@ -234,7 +229,7 @@ def test_a_run_that_is_stopped_on_a_full_disk_says_what_is_lost(tmp_path, monkey
     with pytest.raises(Interrupted) as stopped:
         phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=stop_at_30(told), **QUICK)
     assert stopped.value.step == 0
-    assert told[-1].text.endswith("The last checkpoint is of step 0; the steps after it are lost.")
+    assert_says(told[-1].text, "checkpoint … step 0; … lost")
 
 
 def test_of_several_runs_the_least_saved_step_is_told(tmp_path, monkeypatch):

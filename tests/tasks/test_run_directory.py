@@ -4,11 +4,11 @@ import threading
 from pathlib import Path
 
 import pytest
+from phloem.tasks.run_directory import RESULTS, RunDirectory
 
 from phloem.config import HEADING
 from phloem.errors import BadArgument, FileProblem
 from phloem.runs.directory import LOCK, claimed
-from phloem.tasks.run_directory import RESULTS, RunDirectory
 
 
 def names(path: Path) -> set[str]:
@@ -48,7 +48,7 @@ def test_a_claimed_directory_is_refused_to_others_and_free_afterwards(tmp_path):
     with claimed(RunDirectory(tmp_path / "run")) as run:
         run.write("config.toml", HEADING)
         with (
-            pytest.raises(FileProblem, match="another run is at work in it"),
+            pytest.raises(FileProblem, match="another run"),
             claimed(RunDirectory(tmp_path / "run"), resume=True),
         ):
             pytest.fail("two in one directory")
@@ -58,12 +58,12 @@ def test_a_claimed_directory_is_refused_to_others_and_free_afterwards(tmp_path):
 
 def test_a_run_is_not_overwritten_without_being_asked_to(tmp_path):
     finished_run(tmp_path / "run")
-    with pytest.raises(FileProblem, match=r"holds a run. Go on with it \(--resume\), replace it \(--force\)"):
+    with pytest.raises(FileProblem, match=r"--resume.*--force"):
         claimed(RunDirectory(tmp_path / "run")).__enter__()
     for option in ({"resume": True}, {"force": True}):
         with claimed(RunDirectory(tmp_path / "run"), **option):
             pass
-    with pytest.raises(BadArgument, match="--resume and --force"):
+    with pytest.raises(BadArgument, match=r"--resume.*--force"):
         claimed(RunDirectory(tmp_path / "run"), resume=True, force=True).__enter__()
 
 
@@ -74,7 +74,7 @@ def test_what_is_left_of_a_run_is_not_overwritten(tmp_path, part):
     tmp_path = tmp_path / "left"
     tmp_path.mkdir()
     (whole.path if part == "run-1" else whole.path / part).rename(tmp_path / part)
-    with pytest.raises(FileProblem, match="holds a run"):
+    with pytest.raises(FileProblem, match=r"--resume.*--force"):
         claimed(RunDirectory(tmp_path)).__enter__()
 
 
@@ -96,14 +96,14 @@ def test_another_run_is_waited_for_with_patience(tmp_path):
 
 def test_a_directory_that_cannot_be_written_to_is_a_line_before_any_work(tmp_path):
     (tmp_path / "config.toml").mkdir()
-    with pytest.raises(FileProblem, match=r"config.toml: cannot be written"):
+    with pytest.raises(FileProblem, match=r"config.toml: "):
         claimed(RunDirectory(tmp_path), resume=True).__enter__()
 
 
 @pytest.mark.parametrize("options", [{}, {"resume": True}, {"force": True}])
 def test_somebody_elses_directory_is_refused_whatever_is_asked(tmp_path, options):
     (tmp_path / "thesis.tex").write_text("mine")
-    with pytest.raises(FileProblem, match=r"is not empty \(it holds thesis.tex\) and no run"):
+    with pytest.raises(FileProblem, match=r"thesis.tex.*no run"):
         claimed(RunDirectory(tmp_path), **options).__enter__()
     assert "thesis.tex" in names(tmp_path)
 
@@ -160,9 +160,9 @@ def test_several_runs_are_counted_from_one_to_the_last_and_one_that_is_lost_coun
 
 def test_a_file_in_the_place_of_a_directory_is_a_line(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileProblem, match="is not a directory"):
+    with pytest.raises(FileProblem, match="not a directory"):
         claimed(RunDirectory(tmp_path / "file")).__enter__()
-    with pytest.raises(FileProblem, match="cannot be written"):
+    with pytest.raises(FileProblem, match="written"):
         claimed(RunDirectory(tmp_path / "file" / "below")).__enter__()
 
 
@@ -173,7 +173,7 @@ def test_files_of_other_programs_that_have_the_same_names_are_no_run_and_stay(tm
     (tmp_path / "provenance.json").write_text("{}")
     (tmp_path / "run-1").mkdir()
     for options in ({}, {"resume": True}, {"force": True}):
-        with pytest.raises(FileProblem, match="is not empty"):
+        with pytest.raises(FileProblem, match="not empty"):
             claimed(RunDirectory(tmp_path), **options).__enter__()
     run = finished_run(tmp_path / "run")
     (run.checkpoints.path / "resnet.pt").write_text("mine")

@@ -3,14 +3,15 @@
 from dataclasses import replace
 
 import pytest
+from phloem.tasks.run_directory import RunDirectory
 
 from phloem.config import InferConfig, to_toml
 from phloem.data.alignment import Alignment
 from phloem.errors import FileProblem
 from phloem.runs.directory import CONFIG
 from phloem.tasks.infer import SavedRuns, find_saved, run_configs
-from phloem.tasks.run_directory import RunDirectory
-from tasks.test_checkpoints import begun, checkpoint_of
+from support.begun_trainings import begun, checkpoint_of
+from support.messages import saying
 
 CONFIG_OF_ONE = InferConfig(seed=5, runs=1)
 
@@ -31,16 +32,16 @@ def test_a_run_goes_on_with_its_own_settings(tmp_path):
     saved = saved_in(begun_run(tmp_path))
     assert saved.config == CONFIG_OF_ONE
     saved.check_config(CONFIG_OF_ONE)
-    with pytest.raises(FileProblem, match="is a run with other settings: seed is 5, not 6"):
+    with pytest.raises(FileProblem, match=saying("settings … seed … 5 … 6")):
         saved.check_config(replace(CONFIG_OF_ONE, seed=6))
 
 
-@pytest.mark.parametrize(("change", "line"), [({"depth": 3}, "depth is 2, not 3"), ({"runs": 2}, "runs is 1, not 2")])
-def test_a_config_file_that_was_edited_is_refused(tmp_path, change, line):
+@pytest.mark.parametrize(("change", "facts"), [({"depth": 3}, "depth … 2 … 3"), ({"runs": 2}, "runs … 1 … 2")])
+def test_a_config_file_that_was_edited_is_refused(tmp_path, change, facts):
     run = begun_run(tmp_path)
     run.write(CONFIG, to_toml(replace(CONFIG_OF_ONE, **change)))
     saved = saved_in(run)
-    with pytest.raises(FileProblem, match=f"is a run with other settings: {line}"):
+    with pytest.raises(FileProblem, match=saying(f"settings … {facts}")):
         saved.check_config(saved.config)
 
 
@@ -63,5 +64,5 @@ def test_the_same_sequences_under_other_names_are_another_alignment(tmp_path):
     saved = saved_in(begun_run(tmp_path))
     alignment = saved.first.patterns.alignment
     saved.check_alignment(alignment, "dna.fasta")
-    with pytest.raises(FileProblem, match=r"is a run on another alignment than dna.fasta"):
+    with pytest.raises(FileProblem, match=saying("alignment … dna.fasta")):
         saved.check_alignment(Alignment(tuple("uvwxyz"), alignment.states), "dna.fasta")

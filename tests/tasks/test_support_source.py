@@ -5,13 +5,13 @@ import json
 import pytest
 
 import phloem
-from cli.test_infer import SEVEN, SEVEN_TREES
 from phloem.config import MODEL_PARAMETERS, InferConfig, ModelConfig, SupportConfig
 from phloem.display.events import News, Notice
 from phloem.errors import ConfigError, FileProblem, ProgramProblem
 from phloem.search.bootstrap import BootstrapProgress
 from phloem.tasks.support import SupportSource
-from support.fake_iqtree import FakeIqtree
+from support.fake_iqtree import SEVEN, SEVEN_TREES, FakeIqtree
+from support.messages import saying
 
 TINY = {"branches": "split", "training": {"steps": 2}, "evaluation": {"repeats": 1, "samples": 5}}
 OTHER_TREES = SEVEN_TREES.replace("t2,(t3", "t3,(t2").replace("1000 >", "40 >>")
@@ -49,9 +49,9 @@ def test_the_bootstrap_is_a_phase_of_its_own_whose_share_rises_to_1(seven, tmp_p
 def test_a_run_is_not_replaced_where_the_trees_cannot_be_made(seven, tmp_path, monkeypatch):
     found = phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=False, **TINY)
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(ProgramProblem, match="IQ-TREE is not installed"):
+    with pytest.raises(ProgramProblem, match="IQ-TREE"):
         phloem.infer(seven, out=tmp_path / "run", force=True, progress=False, support={"method": "iqtree"}, **TINY)
-    for wrong, what in ({"model": "MFP"}, "--bootstrap-model 'MFP': give JC"), ({"count": 0}, "--bootstrap-trees 0"):
+    for wrong, what in ({"model": "MFP"}, "--bootstrap-model 'MFP'"), ({"count": 0}, "--bootstrap-trees 0"):
         with pytest.raises(ConfigError, match=what):
             phloem.infer(seven, out=tmp_path / "run", force=True, progress=False, support=wrong, **TINY)
     assert phloem.load_posterior(found.directory).summary == found.summary
@@ -110,10 +110,8 @@ def test_the_method_of_a_run_is_in_its_settings(seven, tmp_path, monkeypatch):
 
 def test_what_iqtree_cannot_do_is_known_before_a_run_begins(seven, tmp_path, monkeypatch):
     FakeIqtree(tmp_path, monkeypatch)
-    what = (
-        "--bootstrap-trees 20: IQ-TREE makes 1000 bootstrap trees or more. Give as many, or --bootstrap-method embedded"
-    )
-    with pytest.raises(ConfigError, match=what):
+    facts = "--bootstrap-trees 20 … IQ-TREE … 1000 … --bootstrap-method embedded"
+    with pytest.raises(ConfigError, match=saying(facts)):
         phloem.infer(seven, out=tmp_path / "run", progress=False, **few_trees())
     assert not (tmp_path / "run/config.toml").exists()
 
@@ -130,7 +128,7 @@ def test_a_run_that_goes_on_keeps_its_method_and_a_new_one_takes_what_is_there(s
     (tmp_path / "bootstrap" / "replicate_02.nwk.gz").unlink()
     with monkeypatch.context() as without:
         without.setenv("PATH", "")
-        with pytest.raises(ProgramProblem, match="IQ-TREE is not installed"):
+        with pytest.raises(ProgramProblem, match="IQ-TREE"):
             source()
         new = source(may_replace=True)
         assert "embedded" in new.bootstrap
@@ -140,7 +138,7 @@ def test_a_run_that_goes_on_keeps_its_method_and_a_new_one_takes_what_is_there(s
     assert len(fake.calls) == 2
     manifest = tmp_path / "bootstrap" / "bootstrap.json"
     manifest.write_text(manifest.read_text().replace('"seed": 1', '"seed": 2'))
-    with pytest.raises(FileProblem, match="holds replicates with seed 2, not 1"):
+    with pytest.raises(FileProblem, match=saying("seed … 2 … 1")):
         source()
 
 

@@ -5,11 +5,11 @@ import io
 
 import numpy as np
 import pytest
+from phloem.tasks.results import format_clades, format_topologies, read_clades, read_topologies
 
 import phloem
 from phloem.errors import FileProblem
 from phloem.tasks import results as tables
-from phloem.tasks.results import format_clades, format_topologies, read_clades, read_topologies
 
 TREES = ["(a,b,(c,(d,e)));", "(a,(b,(d,e)),c);", "(a,b,((c,e),d));"]
 
@@ -69,5 +69,5 @@ def test_rows_that_are_no_trees_or_no_numbers_are_refused_in_a_line(tmp_path):
     for old, new in (("(a,b,(c,(d,e)));", "(a,b,(c,(d,x)));"), ("((c,e),d)", "((c,e)"), ("1,0.5,", "1,half,")):
         assert old in whole
         path.write_text(whole.replace(old, new))
-        with pytest.raises(FileProblem, match=r"topologies\.csv: is damaged"):
+        with pytest.raises(FileProblem, match=r"topologies\.csv: .*damaged"):
             read_topologies(path, tuple("abcde"))
