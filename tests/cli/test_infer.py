@@ -8,14 +8,14 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from phloem.tasks.run_directory import EXPORTS, RESULTS
 
 from phloem.cli.infer import default_directory, how_to_go_on
 from phloem.cli.main import run
 from phloem.config import InferConfig, read_config
 from phloem.display.lines import Quiet
-from phloem.runs.history import Report
-from phloem.tasks.infer import Interrupted
+from phloem.inference.training import Report
+from phloem.runs.driver import Interrupted
+from phloem.tasks.run_files import EXPORTS, RESULTS
 from phloem.variational.sbn import read_support
 from support.command_line import complaint
 from support.fake_iqtree import SEVEN, SEVEN_TREES, FakeIqtree
@@ -213,7 +213,7 @@ def test_bootstrap_trees_of_the_same_alignment_and_settings_are_not_made_again(t
     fake(SEVEN_TREES)
     Path("dna.fasta").write_text(SEVEN)
     with monkeypatch.context() as stopped:
-        stopped.setattr("phloem.tasks.training.train", interrupt)
+        stopped.setattr("phloem.tasks.infer.train", interrupt)
         assert run(["infer", "dna.fasta", "--out", "out", *TINY]) == 130
     assert capsys.readouterr().err.endswith(": phloem infer dna.fasta --out out --resume\n")
     assert run(["infer", "dna.fasta", "--out", "out", "--resume"]) == 0
@@ -229,7 +229,7 @@ def interrupt(*_arguments, **_options):
 
 def test_a_trained_model_is_kept_when_its_evaluation_is_stopped(finished, monkeypatch):
     with monkeypatch.context() as stopped:
-        stopped.setattr("phloem.tasks.training.evaluate", interrupt)
+        stopped.setattr("phloem.tasks.infer.evaluate", interrupt)
         assert run([*PRIMATES, "--out", "out", *SHORT]) == 130
     assert not Path("out/summary.json").exists()
     monkeypatch.setattr("phloem.inference.training.Training.step", interrupt)  # no step is taken again
@@ -279,7 +279,7 @@ def test_resume_begins_where_there_is_nothing_yet(finished, capsys):
 def stopped_run(monkeypatch) -> Path:
     """A run that was stopped after some steps."""
     with monkeypatch.context() as stopped:
-        stopped.setattr("phloem.tasks.training.evaluate", interrupt)
+        stopped.setattr("phloem.tasks.infer.evaluate", interrupt)
         assert run([*PRIMATES, "--out", "out", *TINY]) == 130
     return Path("out")
 
@@ -322,7 +322,7 @@ def damage(path: Path) -> None:
 
 def test_a_damaged_checkpoint_is_told_of_and_the_one_before_serves(finished, monkeypatch, capsys):
     with monkeypatch.context() as stopped:
-        stopped.setattr("phloem.tasks.training.evaluate", interrupt)
+        stopped.setattr("phloem.tasks.infer.evaluate", interrupt)
         assert run([*PRIMATES, "--out", "out", *SHORT, "--checkpoint-every", "70steps"]) == 130
     before, newest = sorted(Path("out/checkpoints").iterdir())
     assert (before.name, newest.name) == ("step-000000140.safetensors", "step-000000200.safetensors")

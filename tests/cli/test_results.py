@@ -12,10 +12,10 @@ import numpy as np
 import pandas
 import pytest
 from Bio import Phylo
-from phloem.tasks.run_directory import EXPORTS
 
 import phloem
 from phloem.cli.main import run
+from phloem.tasks.run_files import EXPORTS
 from support.command_line import complaint
 from support.messages import assert_says
 

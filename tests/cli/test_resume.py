@@ -12,10 +12,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from phloem.tasks.run_directory import RunDirectory, checkpoint_folder
 
 from phloem.cli import main
 from phloem.runs.directory import claimed
+from phloem.tasks.run_files import checkpoint_folder, infer_run
 from support.command_line import complaint
 from support.messages import assert_says
 
@@ -200,7 +200,7 @@ def test_runs_whose_parent_is_killed_save_themselves_and_end(start, tmp_path):
         assert time.monotonic() < give_up
         time.sleep(0.05)
     for run in (child, out / "run-2"):
-        with claimed(RunDirectory(run), resume=True, patience=10):  # no one is at work there any more
+        with claimed(infer_run(run), resume=True, patience=10):  # no one is at work there any more
             pass
 
 

@@ -10,7 +10,7 @@ from phloem.data.patterns import AlignmentSummary
 from phloem.display import words
 from phloem.display.events import News, Notice, Overview
 from phloem.display.lines import Lines, Quiet
-from phloem.runs.history import Report
+from phloem.inference.training import Report
 
 SUMMARY = AlignmentSummary(12, 898, 413, 0.003, 377, 0, (), ())
 

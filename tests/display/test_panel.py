@@ -20,7 +20,7 @@ from phloem.display.events import News, Notice, Overview
 from phloem.display.lines import Lines, Quiet, choose_display
 from phloem.display.panel import BLOCKS, Panel, sparkline
 from phloem.display.words import Speed
-from phloem.runs.history import Report
+from phloem.inference.training import Report
 
 STEPS = 40_000
 SUMMARY = AlignmentSummary(12, 898, 413, 0.003, 377, 0, (), ())

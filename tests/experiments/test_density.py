@@ -12,7 +12,8 @@ from phloem.energy.nce import best_loss
 from phloem.errors import BadArgument, ConfigError, FileProblem
 from phloem.experiments.density.task import ExperimentRequest, run_experiment
 from phloem.runs.checkpoints import CheckpointInterval
-from phloem.tasks.density import DensityInterrupted, load_density
+from phloem.runs.driver import Interrupted
+from phloem.tasks.density import load_density
 from phloem.tasks.support import read_samples
 from phloem.trees.generation import all_topologies
 from phloem.trees.topology import TopologyIndex
@@ -114,7 +115,7 @@ def test_an_experiment_that_is_stopped_goes_on_to_the_same_fits(finished, tmp_pa
             raise KeyboardInterrupt
 
     out = tmp_path / "out"
-    with pytest.raises(DensityInterrupted):
+    with pytest.raises(Interrupted):
         experiment(out, stop, **SMALL)
     assert sorted(path.name for path in out.iterdir()) == ["gcn-1", "mlp-1", "mlp-2", "target.tsv"]
     assert any(note.startswith("mlp-2 (3 of 4)") for note in notes)

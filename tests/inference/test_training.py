@@ -13,12 +13,12 @@ from phloem.errors import BadArgument, TaxonMismatch, TrainingFailed
 from phloem.inference import training as training_module
 from phloem.inference.evaluation import evaluate
 from phloem.inference.particles import draw_particles
-from phloem.inference.training import Training, train
+from phloem.inference.training import Report, Training, train
 from phloem.interrupts import stoppable
 from phloem.kernels.philox import fill_normal_rows
 from phloem.random_streams import RandomStream
 from phloem.runs import driver as states_module
-from phloem.runs.history import History, Report
+from phloem.runs.history import History
 from phloem.target.posterior import TreePosterior
 from phloem.trees.generation import random_topologies
 from phloem.variational.joint import JointModel, build_branch_model

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from phloem.config import EvaluationConfig, TrainingConfig
-from phloem.inference.training import LEAST_RISE, WINDOW, Training, is_done, is_flat, train
-from phloem.runs.history import History, Report
+from phloem.inference.training import LEAST_RISE, WINDOW, Report, Training, is_done, is_flat, train
+from phloem.runs.history import History
 from support.small_posteriors import example
 
 

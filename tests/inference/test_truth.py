@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from phloem.tasks.models import build_model
 
 from phloem.config import EvaluationConfig, InferConfig, preset
 from phloem.data.alignment import Alignment
@@ -20,6 +19,7 @@ from phloem.inference.training import Training
 from phloem.random_streams import RandomStream
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
+from phloem.tasks.run_files import build_model
 from phloem.trees.generation import all_topologies
 from phloem.trees.reading import read_trees
 from phloem.trees.sample import TreeSample, pool

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from phloem.inference.training import Report
 from phloem.report.charts import histogram, log_ticks, nice_step, ticks, training_charts
 from phloem.report.clades import branch_table, clade_table
 from phloem.report.wording import brief, interval, length, percent, short_name, text_width
-from phloem.runs.history import Report
 from support.made_up_report import made_up_contents, made_up_history
 
 THIN = "\N{NARROW NO-BREAK SPACE}"

@@ -1,11 +1,11 @@
 """The folder of checkpoints serves any run; `inference/test_checkpoints.py` has the rest."""
 
 import pytest
-from phloem.tasks.run_directory import checkpoint_folder
 
 from phloem.errors import FileProblem
 from phloem.runs.checkpoints import checkpoint_files
 from phloem.storage.arrays import OtherKind
+from phloem.tasks.run_files import checkpoint_folder
 from support.counting_runs import Count, count_folder
 from support.messages import assert_says, saying
 

@@ -3,11 +3,11 @@
 import shutil
 
 import pytest
-from phloem.tasks.run_directory import RunDirectory
 
 from phloem.config import HEADING, heading
 from phloem.errors import BadArgument, FileProblem
 from phloem.runs.directory import LOCK, claimed, write_provenance
+from phloem.tasks.run_files import infer_run
 from support.begun_trainings import begun, checkpoint_of
 from support.counting_runs import COUNT, KIND, Count, count_directory, counted
 from support.messages import assert_says, saying
@@ -22,10 +22,10 @@ def checkpoint():
     return checkpoint_of(*begun("split"))
 
 
-def inferred(path, checkpoint) -> RunDirectory:
+def inferred(path, checkpoint) -> infer_run:
     """A run of `phloem infer` that has begun."""
     path.mkdir(parents=True)
-    run = RunDirectory(path)
+    run = infer_run(path)
     write_provenance(run, {"alignment": {}, "trees": []}, seed=1, command="phloem infer")
     run.write("config.toml", HEADING)
     run.checkpoints.add(checkpoint)
@@ -76,9 +76,9 @@ def test_a_run_of_another_command_is_refused_whatever_is_asked_and_left_of_it(tm
     if part != "all":
         keep_only(mine, part)
         keep_only(other, part)
-    assert_says(refusal(RunDirectory(mine), **options), f"{mine}: … {NOT_INFERRED}")
+    assert_says(refusal(infer_run(mine), **options), f"{mine}: … {NOT_INFERRED}")
     assert_says(refusal(count_directory(other), **options), f"{other}: … {NOT_COUNTED}")
-    with claimed(count_directory(mine), resume=True), claimed(RunDirectory(other), resume=True):
+    with claimed(count_directory(mine), resume=True), claimed(infer_run(other), resume=True):
         pass
 
 
@@ -99,16 +99,16 @@ def test_a_run_of_another_command_in_the_place_of_one_of_several_is_refused(tmp_
     several = tmp_path / "several"
     counted(several / "run-1")
     inferred(several / "run-2", checkpoint)
-    assert_says(refusal(RunDirectory(several), **options), f"{several / 'run-1'}: … {NOT_INFERRED}")
+    assert_says(refusal(infer_run(several), **options), f"{several / 'run-1'}: … {NOT_INFERRED}")
     assert_says(refusal(count_directory(several), **options), f"{several / 'run-2'}: … {NOT_COUNTED}")
     with pytest.raises(FileProblem, match="`phloem count up`"):
-        RunDirectory(several).clear()
+        infer_run(several).clear()
 
 
 def test_a_run_of_another_command_is_not_one_of_several(tmp_path):
     counted(tmp_path / "run-1")
-    assert RunDirectory(tmp_path).children() == []
-    assert not RunDirectory(tmp_path).holds_run()
+    assert infer_run(tmp_path).children() == []
+    assert not infer_run(tmp_path).holds_run()
 
 
 def test_runs_below_are_no_part_of_one_that_has_no_several(tmp_path):
@@ -139,13 +139,13 @@ def test_damaged_checkpoints_of_another_command_are_not_taken_for_ones_own(tmp_p
     run = counted(tmp_path / "run-1")
     for file in run.checkpoints.path.iterdir():
         file.write_bytes(b"")
-    assert not RunDirectory(run.path).holds_run()
-    assert RunDirectory(tmp_path).children() == []
+    assert not infer_run(run.path).holds_run()
+    assert infer_run(tmp_path).children() == []
 
 
 def test_somebody_who_looks_for_a_run_is_told_what_is_there(tmp_path, checkpoint):
     with pytest.raises(FileProblem, match=saying(NOT_INFERRED)):
-        RunDirectory(counted(tmp_path / "counted").path).check_holds_run()
+        infer_run(counted(tmp_path / "counted").path).check_holds_run()
     with pytest.raises(FileProblem, match=saying(NOT_COUNTED)):
         count_directory(inferred(tmp_path / "inferred", checkpoint).path).check_holds_run()
     with pytest.raises(FileProblem, match="no run"):
@@ -155,7 +155,7 @@ def test_somebody_who_looks_for_a_run_is_told_what_is_there(tmp_path, checkpoint
 
 def test_bootstrap_trees_are_no_beginning_of_another_run(tmp_path):
     (tmp_path / "bootstrap").mkdir()
-    with claimed(RunDirectory(tmp_path)):
+    with claimed(infer_run(tmp_path)):
         pass
     assert_says(refusal(count_directory(tmp_path)), f"{tmp_path}: … bootstrap … no run")
 

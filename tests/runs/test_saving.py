@@ -1,13 +1,14 @@
 """When a run is saved, and what happens if it cannot be."""
 
 import pytest
-from phloem.tasks.run_directory import RunDirectory
 
 from phloem.energy.training import DensityReport
 from phloem.errors import BadArgument, DiskFull, FileProblem
+from phloem.inference.training import Report
 from phloem.runs import checkpoints as saving
 from phloem.runs.checkpoints import CheckpointFolder, CheckpointInterval, Saver, parse_interval
-from phloem.runs.history import HistoryFile, Report, read_history
+from phloem.runs.history import HistoryFile, read_history
+from phloem.tasks.run_files import infer_run
 from support.begun_trainings import begun, checkpoint_of
 from support.counting_runs import Count, Counting, CountReport, count_folder, read_count
 from support.messages import assert_says
@@ -39,7 +40,7 @@ def saver_in(folder, interval=NEVER, steps_done=0):
     for _ in range(steps_done):
         training.step()
     notices = []
-    checkpoints = RunDirectory(folder).checkpoints
+    checkpoints = infer_run(folder).checkpoints
     saver = Saver(checkpoints, training, lambda: checkpoint_of(training, history), interval, notices.append)
     return saver, training, notices
 

@@ -7,21 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from phloem.tasks.results import describe_draws, write_tables
-from phloem.tasks.run_directory import RunDirectory
-from phloem.tasks.several import INTERRUPTED, complete_runs, decode_event, encode_event
-from phloem.tasks.training import RunOptions
 
 import phloem
 from phloem.config import InferConfig, to_toml
 from phloem.display.events import News, Notice
 from phloem.errors import FileProblem, ProgramProblem
 from phloem.inference.draws import Draws, write_draws
+from phloem.inference.training import Report
 from phloem.inference.trust import judge
-from phloem.runs.history import Report
+from phloem.runs.driver import RunOptions
+from phloem.runs.several import INTERRUPTED, complete_runs, decode_event, encode_event
 from phloem.tasks import several as several_runs
 from phloem.tasks.opening import combine_runs
 from phloem.tasks.posterior import Posterior, load_posterior
+from phloem.tasks.run_files import describe_draws, infer_run, write_tables
 from support.messages import saying
 
 SETTINGS = {"branches": "split", "training": {"steps": 40}, "evaluation": {"repeats": 3, "samples": 100}}
@@ -105,7 +104,7 @@ def made_up(folder: Path, log_marginal: float, shares: list[float], error: float
     draws = Draws(parsed.taxa, parsed.topologies, group, lengths, zeros + log_marginal, zeros, zeros)
     trust = judge(draws.log_weights, None, steps_done=1, steps=1, finished=True)
     folder.mkdir(parents=True)
-    run = RunDirectory(folder)
+    run = infer_run(folder)
     run.write("config.toml", to_toml(InferConfig(runs=1)))
     write_draws(draws, folder / "draws.safetensors")
     write_tables(run, draws.weighted())
@@ -119,7 +118,7 @@ def made_up(folder: Path, log_marginal: float, shares: list[float], error: float
 def combined(tmp_path, *runs) -> Posterior:
     for number, run in enumerate(runs, 1):
         made_up(tmp_path / f"run-{number}", *run)
-    directory = RunDirectory(tmp_path)
+    directory = infer_run(tmp_path)
     directory.write("config.toml", to_toml(InferConfig(runs=len(runs))))
     combine_runs(directory, InferConfig(runs=len(runs)))
     return load_posterior(tmp_path)
@@ -146,7 +145,7 @@ def test_the_best_run_is_the_one_that_the_bounds_are_of(tmp_path):
     path = tmp_path / "run-1" / "summary.json"
     changed = {name: {"mean": -10.2, "std": 0.1} for name in ("elbo", "log_marginal_likelihood")}
     path.write_text(json.dumps(json.loads(path.read_text()) | changed))
-    directory = RunDirectory(tmp_path)
+    directory = infer_run(tmp_path)
     directory.write("config.toml", to_toml(InferConfig(runs=2)))
     combine_runs(directory, InferConfig(runs=2))
     found = load_posterior(tmp_path)
@@ -272,14 +271,14 @@ def complete_with(script: Path, folder: Path, monkeypatch, *, runs: int = 1, thr
             super().__init__([arguments[0], str(script), arguments[-1]], **options)
 
     monkeypatch.setattr(several_runs.subprocess, "Popen", Popen)
-    complete_runs([RunDirectory(folder / "none")] * runs, RunOptions(threads=threads), lambda _event: None)
+    complete_runs([infer_run(folder / "none")] * runs, RunOptions(threads=threads), lambda _event: None)
 
 
 def test_files_of_the_users_are_not_taken_for_packages(tmp_path, monkeypatch):
     (tmp_path / "numpy.py").write_text("raise ValueError('mine')\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ProgramProblem, match=saying("run 1 … AssertionError")):  # there is no checkpoint
-        complete_runs([RunDirectory(tmp_path / "none")], RunOptions(threads=1), lambda _event: None)
+        complete_runs([infer_run(tmp_path / "none")], RunOptions(threads=1), lambda _event: None)
 
 
 def test_news_survive_the_way_between_processes():

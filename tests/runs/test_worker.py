@@ -6,15 +6,14 @@ import sys
 import time
 
 import pytest
-from phloem.tasks.run_directory import RunDirectory
-from phloem.tasks.several import DONE, FAILED, INTERRUPTED, decode_event, encode_task, work
-from phloem.tasks.training import RunOptions
 
 import phloem
 from phloem.errors import TrainingFailed
 from phloem.runs.checkpoints import CheckpointInterval
+from phloem.runs.driver import Interrupted, RunOptions
+from phloem.runs.several import DONE, FAILED, INTERRUPTED, decode_event, encode_task, work
 from phloem.tasks import several as worker
-from phloem.tasks.infer import Interrupted
+from phloem.tasks.run_files import infer_run
 from support.begun_trainings import begun, checkpoint_of
 
 OPTIONS = RunOptions(3, CheckpointInterval(None, 7), tensorboard=True)
@@ -24,7 +23,7 @@ OPTIONS = RunOptions(3, CheckpointInterval(None, 7), tensorboard=True)
 def task(tmp_path, monkeypatch):
     """To go on with a run, in this process, which nobody has begun."""
     monkeypatch.setattr(worker, "_stop_when_orphaned", lambda: None)
-    RunDirectory(tmp_path).checkpoints.add(checkpoint_of(*begun("split")))
+    infer_run(tmp_path).checkpoints.add(checkpoint_of(*begun("split")))
     return encode_task(tmp_path, 2, OPTIONS)
 
 
@@ -60,8 +59,8 @@ def test_it_saves_itself_and_ends_when_the_process_that_began_it_is_gone(tmp_pat
     endless = {"branches": "split", "training": {"steps": 10**6}}
     with pytest.raises(Interrupted):
         phloem.infer("primates", "primates", runs=2, out=tmp_path / "runs", progress=False, **endless)
-    run = RunDirectory(tmp_path / "runs").child(1)
-    program = [sys.executable, "-m", "phloem.tasks.several", encode_task(run.path, 1, RunOptions(threads=1))]
+    run = infer_run(tmp_path / "runs").child(1)
+    program = [sys.executable, "-m", "phloem.runs.several", encode_task(run.path, 1, RunOptions(threads=1))]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             next(line for line in process.stdout if decode_event(line).step > 10)

@@ -2,12 +2,11 @@
 
 import dataclasses
 
-from phloem.tasks.run_directory import Checkpoint
-
 from inference.test_training import PLAIN, example
 from phloem.config import InferConfig, to_toml
 from phloem.inference.training import Training
 from phloem.runs.history import History
+from phloem.tasks.run_files import Checkpoint
 
 
 def begun(branches: str = "edge", steps: int = 40) -> tuple[Training, History]:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from phloem import plot
 from phloem.experiments.density.figure import experiment_figure
-from phloem.runs.history import Report
+from phloem.inference.training import Report
 from phloem.trees.branch_lengths import split_lengths
 from phloem.trees.consensus import SummaryTree, majority_rule, summary_tree
 from phloem.trees.reading import parse_newick

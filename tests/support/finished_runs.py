@@ -11,7 +11,7 @@ from filelock import FileLock
 
 import phloem
 from phloem.display.events import News
-from phloem.tasks.infer import Interrupted
+from phloem.runs.driver import Interrupted
 
 # Enough for draws of which no single one has all the weight.
 SETTINGS = {

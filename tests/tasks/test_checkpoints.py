@@ -8,7 +8,6 @@ import pytest
 import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
-from phloem.tasks.run_directory import Checkpoint, checkpoint_folder, read_checkpoint, write_checkpoint
 
 from phloem.config import EvaluationConfig, InferConfig, to_toml
 from phloem.errors import BadArgument, FileProblem
@@ -17,6 +16,7 @@ from phloem.runs.checkpoints import CheckpointFolder
 from phloem.runs.history import History
 from phloem.storage.arrays import OtherFormat, write_sealed
 from phloem.tasks import run_directory as module
+from phloem.tasks.run_files import Checkpoint, checkpoint_folder, read_checkpoint, write_checkpoint
 from phloem.variational.sbn import support_arrays
 from support.begun_trainings import begun, checkpoint_of
 from support.messages import assert_says, saying

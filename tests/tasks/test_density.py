@@ -14,8 +14,9 @@ from phloem.energy.training import DensityReport
 from phloem.errors import BadArgument, ConfigError, FileProblem, TrainingFailed
 from phloem.random_streams import RandomStream
 from phloem.runs.checkpoints import parse_interval
+from phloem.runs.driver import Interrupted
 from phloem.runs.history import read_history
-from phloem.tasks.density import DensityInterrupted, DensityRequest, divergence, fit_density_run
+from phloem.tasks.density import DensityRequest, divergence, fit_density_run
 from phloem.trees.generation import all_topologies, random_topologies
 from phloem.trees.sample import TreeSample
 from support.density_trees import SHORT, as_json, assert_same_fit, contents, fit, five_taxa, write_table
@@ -101,7 +102,7 @@ def request_for(out: Path, **options) -> DensityRequest:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_fit_that_is_stopped_goes_on_to_the_same_files(how, fitted, tmp_path):
-    with pytest.raises(DensityInterrupted, match=r"step 20\b.*resume=True") as stop:
+    with pytest.raises(Interrupted, match=r"step 20\b.*resume=True") as stop:
         fit_density_run(request_for(tmp_path / "run"), stop_at(0.5, how))
     assert stop.value.step == 20
     assert not (tmp_path / "run" / "summary.json").exists()
@@ -111,7 +112,7 @@ def test_a_fit_that_is_stopped_goes_on_to_the_same_files(how, fitted, tmp_path):
 
 def test_a_fit_that_goes_on_from_an_older_checkpoint_gives_the_same_files(fitted, tmp_path):
     out = tmp_path / "run"
-    with pytest.raises(DensityInterrupted):
+    with pytest.raises(Interrupted):
         fit_density_run(request_for(out), stop_at(0.5), interval=parse_interval("7steps"))
     newest = sorted((out / "checkpoints").iterdir())[-1]
     newest.write_bytes(newest.read_bytes()[:-1])
@@ -123,7 +124,7 @@ def test_a_fit_that_goes_on_from_an_older_checkpoint_gives_the_same_files(fitted
 
 
 def test_a_density_that_is_not_finished_is_that_of_its_last_checkpoint_and_says_so(tmp_path, capsys):
-    with pytest.raises(DensityInterrupted):
+    with pytest.raises(Interrupted):
         fit_density_run(request_for(tmp_path / "run"), stop_at(0.5))
     density = phloem.load_density(tmp_path / "run")
     assert_says(capsys.readouterr().err, f"phloem: {tmp_path / 'run'}: … not finished … step 20 of 40")
@@ -135,7 +136,7 @@ def test_a_fit_that_is_stopped_while_it_normalises_keeps_all_steps(fitted, tmp_p
         if note == "normalising":
             signal.raise_signal(signal.SIGINT)
 
-    with pytest.raises(DensityInterrupted) as stopped:
+    with pytest.raises(Interrupted) as stopped:
         fit_density_run(DensityRequest(five_taxa(), tmp_path / "run", settings=SHORT | {"noise": "sbn"}), stop)
     assert stopped.value.step == 40
     resume(tmp_path / "run")
@@ -147,7 +148,7 @@ def test_a_fit_that_is_stopped_before_it_began_leaves_nothing(tmp_path, monkeypa
         raise KeyboardInterrupt
 
     monkeypatch.setattr("phloem.tasks.density.choose_noise", interrupt)
-    with pytest.raises(DensityInterrupted) as stop:
+    with pytest.raises(Interrupted) as stop:
         fit_density_run(request_for(tmp_path / "run"), lambda *_: None)
     assert stop.value.step is None
     assert not list(tmp_path.iterdir())
@@ -159,7 +160,7 @@ def test_a_run_stays_until_the_one_that_replaces_it_can_begin(copied, monkeypatc
 
     monkeypatch.setattr("phloem.tasks.density.choose_noise", interrupt)
     before = contents(copied)
-    with pytest.raises(DensityInterrupted) as stop:
+    with pytest.raises(Interrupted) as stop:
         fit_density_run(request_for(copied, force=True), lambda *_: None)
     assert stop.value.step is None
     assert contents(copied) == before
@@ -175,7 +176,7 @@ def test_a_request_to_stop_waits_until_there_is_something_to_go_on_from(tmp_path
     write_provenance = density.write_provenance
     with monkeypatch.context() as patch:
         patch.setattr(density, "write_provenance", write_and_ask)
-        with pytest.raises(DensityInterrupted) as stop:
+        with pytest.raises(Interrupted) as stop:
             fit_density_run(request_for(tmp_path / "run"), lambda *_: None)
     assert stop.value.step == 0
     resume(tmp_path / "run")

@@ -8,7 +8,6 @@ import dendropy
 import numpy as np
 import pandas
 import pytest
-from phloem.tasks.run_directory import EXPORTS, RunDirectory
 
 import phloem
 from phloem.errors import BadArgument
@@ -25,6 +24,7 @@ from phloem.tasks.exports import (
 )
 from phloem.tasks.opening import Drawing, open_posterior
 from phloem.tasks.posterior import Posterior
+from phloem.tasks.run_files import EXPORTS, infer_run
 from phloem.trees.consensus import extended_majority_rule, majority_rule, maximum_clade_credibility
 
 
@@ -185,7 +185,7 @@ def test_what_was_exported_of_an_unfinished_run_goes_with_the_first_summary(fini
     """However the end of a run is cut short, an old report is never taken for its own."""
     copy = tmp_path / "copy"
     shutil.copytree(finished_run, copy)
-    directory = RunDirectory(copy)
+    directory = infer_run(copy)
     assert directory.has_exports()
     directory.write_summary(json.loads((copy / "summary.json").read_text()))
     assert not any((copy / name).exists() for name in EXPORTS)

@@ -1,9 +1,9 @@
 """From settings to a model: what its first weights depend on, and what is left as it was."""
 
 import torch
-from phloem.tasks.models import build_model
 
 from phloem.config import InferConfig
+from phloem.tasks.run_files import build_model
 from phloem.threads import single_threaded_products
 from support.small_posteriors import example
 

@@ -8,14 +8,13 @@ import signal
 import numpy as np
 import pytest
 import torch
-from phloem.tasks.results import read_clades, read_topologies
-from phloem.tasks.run_directory import EXPORTS, RESULTS, checkpoint_folder, write_checkpoint
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import phloem
 from phloem.display.events import News, Notice, Overview
 from phloem.errors import BadArgument, ConfigError, FileProblem
-from phloem.tasks.infer import Interrupted
+from phloem.runs.driver import Interrupted
+from phloem.tasks.run_files import EXPORTS, RESULTS, checkpoint_folder, read_clades, read_topologies, write_checkpoint
 from phloem.trees.splits import split_table
 from support.messages import assert_says
 

@@ -4,67 +4,67 @@ import threading
 from pathlib import Path
 
 import pytest
-from phloem.tasks.run_directory import RESULTS, RunDirectory
 
 from phloem.config import HEADING
 from phloem.errors import BadArgument, FileProblem
 from phloem.runs.directory import LOCK, claimed
+from phloem.tasks.run_files import RESULTS, infer_run
 
 
 def names(path: Path) -> set[str]:
     return {entry.name for entry in path.iterdir()}
 
 
-def finished_run(path: Path) -> RunDirectory:
+def finished_run(path: Path) -> infer_run:
     path.mkdir(parents=True)
     for name in ("config.toml", *RESULTS):
         (path / name).write_text("")
     (path / "checkpoints").mkdir()
     (path / "checkpoints" / "step-000000001.safetensors").write_text("")
-    return RunDirectory(path)
+    return infer_run(path)
 
 
 def test_a_new_directory_is_made_with_its_parents_and_nothing_is_left_of_an_unused_one(tmp_path):
     path = tmp_path / "a" / "b"
-    with claimed(RunDirectory(path)) as run:
+    with claimed(infer_run(path)) as run:
         assert path.is_dir()
         assert run.path == path
     assert names(tmp_path) == set()
 
 
 def test_what_was_written_stays(tmp_path):
-    with claimed(RunDirectory(tmp_path / "run")) as run:
+    with claimed(infer_run(tmp_path / "run")) as run:
         run.write("config.toml", HEADING)
     assert names(tmp_path / "run") == {"config.toml", LOCK}
 
 
 def test_an_empty_directory_of_the_users_stays(tmp_path):
-    with claimed(RunDirectory(tmp_path)):
+    with claimed(infer_run(tmp_path)):
         pass
     assert tmp_path.is_dir()
 
 
 def test_a_claimed_directory_is_refused_to_others_and_free_afterwards(tmp_path):
-    with claimed(RunDirectory(tmp_path / "run")) as run:
+    with claimed(infer_run(tmp_path / "run")) as run:
         run.write("config.toml", HEADING)
         with (
             pytest.raises(FileProblem, match="another run"),
-            claimed(RunDirectory(tmp_path / "run"), resume=True),
+            claimed(infer_run(tmp_path / "run"), resume=True),
         ):
             pytest.fail("two in one directory")
-    with claimed(RunDirectory(tmp_path / "run"), resume=True):
+    with claimed(infer_run(tmp_path / "run"), resume=True):
         pass
 
 
 def test_a_run_is_not_overwritten_without_being_asked_to(tmp_path):
     finished_run(tmp_path / "run")
     with pytest.raises(FileProblem, match=r"--resume.*--force"):
-        claimed(RunDirectory(tmp_path / "run")).__enter__()
+        claimed(infer_run(tmp_path / "run")).__enter__()
     for option in ({"resume": True}, {"force": True}):
-        with claimed(RunDirectory(tmp_path / "run"), **option):
+        with claimed(infer_run(tmp_path / "run"), **option):
             pass
     with pytest.raises(BadArgument, match=r"--resume.*--force"):
-        claimed(RunDirectory(tmp_path / "run"), resume=True, force=True).__enter__()
+        claimed(infer_run(tmp_path / "run"), resume=True, force=True).__enter__()
 
 
 @pytest.mark.parametrize("part", ["config.toml", "checkpoints", "run-1"])
@@ -75,18 +75,18 @@ def test_what_is_left_of_a_run_is_not_overwritten(tmp_path, part):
     tmp_path.mkdir()
     (whole.path if part == "run-1" else whole.path / part).rename(tmp_path / part)
     with pytest.raises(FileProblem, match=r"--resume.*--force"):
-        claimed(RunDirectory(tmp_path)).__enter__()
+        claimed(infer_run(tmp_path)).__enter__()
 
 
 def test_another_run_is_waited_for_with_patience(tmp_path):
     seen = []
 
     def wait():
-        with claimed(RunDirectory(tmp_path), resume=True, patience=30):
+        with claimed(infer_run(tmp_path), resume=True, patience=30):
             seen.append("the second")
 
     second = threading.Thread(target=wait)
-    with claimed(RunDirectory(tmp_path)):
+    with claimed(infer_run(tmp_path)):
         second.start()
         second.join(0.2)
         seen.append("the first")
@@ -97,20 +97,20 @@ def test_another_run_is_waited_for_with_patience(tmp_path):
 def test_a_directory_that_cannot_be_written_to_is_a_line_before_any_work(tmp_path):
     (tmp_path / "config.toml").mkdir()
     with pytest.raises(FileProblem, match=r"config.toml: "):
-        claimed(RunDirectory(tmp_path), resume=True).__enter__()
+        claimed(infer_run(tmp_path), resume=True).__enter__()
 
 
 @pytest.mark.parametrize("options", [{}, {"resume": True}, {"force": True}])
 def test_somebody_elses_directory_is_refused_whatever_is_asked(tmp_path, options):
     (tmp_path / "thesis.tex").write_text("mine")
     with pytest.raises(FileProblem, match=r"thesis.tex.*no run"):
-        claimed(RunDirectory(tmp_path), **options).__enter__()
+        claimed(infer_run(tmp_path), **options).__enter__()
     assert "thesis.tex" in names(tmp_path)
 
 
 def test_bootstrap_trees_alone_are_a_beginning(tmp_path):
     (tmp_path / "bootstrap").mkdir()
-    with claimed(RunDirectory(tmp_path)):
+    with claimed(infer_run(tmp_path)):
         pass
 
 
@@ -135,7 +135,7 @@ def test_what_killed_writers_have_left_is_removed(tmp_path):
     mine = [tmp_path / "run" / "thesis.unfinished", tmp_path / "run" / ".thesis.tex.abc.unfinished"]
     for path in (*left, *mine):
         path.write_text("")
-    with claimed(RunDirectory(tmp_path / "run"), resume=True):
+    with claimed(infer_run(tmp_path / "run"), resume=True):
         assert not any(path.exists() for path in left)
         assert all(path.exists() for path in mine)
 
@@ -150,20 +150,20 @@ def test_a_run_is_finished_when_all_its_results_are_there(tmp_path):
 
 
 def test_several_runs_are_counted_from_one_to_the_last_and_one_that_is_lost_counts(tmp_path):
-    assert RunDirectory(tmp_path).children() == []
+    assert infer_run(tmp_path).children() == []
     for name in ("run-1", "run-3", "run-x", "run-07", "run-9999"):
         finished_run(tmp_path / name)
     (tmp_path / "run-4").mkdir()  # somebody else's
     (tmp_path / "run-5").write_text("")
-    assert [child.path.name for child in RunDirectory(tmp_path).children()] == ["run-1", "run-2", "run-3"]
+    assert [child.path.name for child in infer_run(tmp_path).children()] == ["run-1", "run-2", "run-3"]
 
 
 def test_a_file_in_the_place_of_a_directory_is_a_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileProblem, match="not a directory"):
-        claimed(RunDirectory(tmp_path / "file")).__enter__()
+        claimed(infer_run(tmp_path / "file")).__enter__()
     with pytest.raises(FileProblem, match="written"):
-        claimed(RunDirectory(tmp_path / "file" / "below")).__enter__()
+        claimed(infer_run(tmp_path / "file" / "below")).__enter__()
 
 
 def test_files_of_other_programs_that_have_the_same_names_are_no_run_and_stay(tmp_path):
@@ -174,7 +174,7 @@ def test_files_of_other_programs_that_have_the_same_names_are_no_run_and_stay(tm
     (tmp_path / "run-1").mkdir()
     for options in ({}, {"resume": True}, {"force": True}):
         with pytest.raises(FileProblem, match="not empty"):
-            claimed(RunDirectory(tmp_path), **options).__enter__()
+            claimed(infer_run(tmp_path), **options).__enter__()
     run = finished_run(tmp_path / "run")
     (run.checkpoints.path / "resnet.pt").write_text("mine")
     run.tensorboard.mkdir()
@@ -186,7 +186,7 @@ def test_files_of_other_programs_that_have_the_same_names_are_no_run_and_stay(tm
 
 
 def test_files_that_a_run_or_one_of_several_needs_are_not_written_over(tmp_path):
-    run = RunDirectory(tmp_path)
+    run = infer_run(tmp_path)
     run.write("config.toml", HEADING)
     child = run.child(1)
     child.make()

@@ -3,28 +3,28 @@
 from dataclasses import replace
 
 import pytest
-from phloem.tasks.run_directory import RunDirectory
 
 from phloem.config import InferConfig, to_toml
 from phloem.data.alignment import Alignment
 from phloem.errors import FileProblem
 from phloem.runs.directory import CONFIG
 from phloem.tasks.infer import SavedRuns, find_saved, run_configs
+from phloem.tasks.run_files import infer_run
 from support.begun_trainings import begun, checkpoint_of
 from support.messages import saying
 
 CONFIG_OF_ONE = InferConfig(seed=5, runs=1)
 
 
-def begun_run(folder, config=CONFIG_OF_ONE) -> RunDirectory:
+def begun_run(folder, config=CONFIG_OF_ONE) -> infer_run:
     """A run of which there is a checkpoint before the first step."""
-    run = RunDirectory(folder)
+    run = infer_run(folder)
     run.make()
     run.checkpoints.add(replace(checkpoint_of(*begun("split")), config=to_toml(config)))
     return run
 
 
-def saved_in(run: RunDirectory) -> SavedRuns:
+def saved_in(run: infer_run) -> SavedRuns:
     return find_saved(run, pytest.fail)
 
 
@@ -46,7 +46,7 @@ def test_a_config_file_that_was_edited_is_refused(tmp_path, change, facts):
 
 
 def test_where_there_is_no_checkpoint_any_settings_will_do(tmp_path):
-    run = RunDirectory(tmp_path)
+    run = infer_run(tmp_path)
     run.write(CONFIG, to_toml(CONFIG_OF_ONE))
     saved_in(run).check_config(replace(CONFIG_OF_ONE, seed=6))
 
@@ -55,7 +55,7 @@ def test_several_runs_are_known_by_their_checkpoints_where_the_config_file_is_lo
     together = InferConfig(seed=5, runs=3)
     for number, config in enumerate(run_configs(together), 1):
         begun_run(tmp_path / f"run-{number}", config)
-    saved = saved_in(RunDirectory(tmp_path))
+    saved = saved_in(infer_run(tmp_path))
     assert saved.config == together
     saved.check_config(together)
 

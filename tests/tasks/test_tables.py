@@ -5,11 +5,11 @@ import io
 
 import numpy as np
 import pytest
-from phloem.tasks.results import format_clades, format_topologies, read_clades, read_topologies
 
 import phloem
 from phloem.errors import FileProblem
 from phloem.tasks import results as tables
+from phloem.tasks.run_files import format_clades, format_topologies, read_clades, read_topologies
 
 TREES = ["(a,b,(c,(d,e)));", "(a,(b,(d,e)),c);", "(a,b,((c,e),d));"]
 
