@@ -4,12 +4,12 @@ import shutil
 
 import pytest
 
-from phloem.config import HEADING, heading
+from phloem.config import InferConfig, heading
 from phloem.errors import BadArgument, FileProblem
-from phloem.runs.directory import LOCK, claimed, write_provenance
+from phloem.runs.directory import LOCK, claimed
 from phloem.tasks.run_files import infer_run
 from support.begun_trainings import begun, checkpoint_of
-from support.counting_runs import COUNT, KIND, Count, count_directory, counted
+from support.counting_runs import COUNT, KIND, checkpoint_at, count_directory, counted
 from support.messages import assert_says, saying
 
 ASKED = [{}, {"resume": True}, {"force": True}]
@@ -26,8 +26,7 @@ def inferred(path, checkpoint) -> infer_run:
     """A run of `phloem infer` that has begun."""
     path.mkdir(parents=True)
     run = infer_run(path)
-    write_provenance(run, {"alignment": {}, "trees": []}, seed=1, command="phloem infer")
-    run.write("config.toml", HEADING)
+    run.record(InferConfig(), {"alignment": {}, "trees": []}, seed=1, command="phloem infer")
     run.checkpoints.add(checkpoint)
     return run
 
@@ -61,8 +60,8 @@ def test_a_run_of_any_command_begins_goes_on_and_is_replaced(tmp_path):
     with pytest.raises(FileProblem, match="--resume"), claimed(count_directory(path)):
         pytest.fail("a run was overwritten")
     with claimed(count_directory(path), resume=True) as run:
-        run.checkpoints.add(Count(3))
-        assert run.newest_checkpoint(pytest.fail) == Count(3)
+        run.checkpoints.add(checkpoint_at(3))
+        assert run.newest_checkpoint(pytest.fail).step == 3
     (path / "thesis.tex").write_text("mine")
     with claimed(count_directory(path), force=True) as run:
         run.clear()
@@ -117,7 +116,7 @@ def test_runs_below_are_no_part_of_one_that_has_no_several(tmp_path):
     before = content(below.path)
     run.clear()
     assert content(below.path) == before
-    assert [entry.name for entry in run.path.iterdir()] == ["run-1"]
+    assert [entry.name for entry in run.path.iterdir() if entry.name != LOCK] == ["run-1"]
 
 
 def test_damaged_checkpoints_do_not_make_a_run_that_of_another_command(tmp_path, checkpoint):
@@ -148,7 +147,7 @@ def test_somebody_who_looks_for_a_run_is_told_what_is_there(tmp_path, checkpoint
         infer_run(counted(tmp_path / "counted").path).check_holds_run()
     with pytest.raises(FileProblem, match=saying(NOT_COUNTED)):
         count_directory(inferred(tmp_path / "inferred", checkpoint).path).check_holds_run()
-    with pytest.raises(FileProblem, match="no run"):
+    with pytest.raises(FileProblem, match="no phloem run"):
         count_directory(tmp_path / "none").check_holds_run()
     counted(tmp_path / "again").check_holds_run()
 
@@ -180,7 +179,7 @@ def test_the_newest_whole_checkpoint_is_gone_on_from_and_damage_is_told_of(tmp_p
     newest, before = (run.checkpoints.path / f"step-00000000{step}.safetensors" for step in (2, 1))
     newest.write_bytes(b"")
     told = []
-    assert run.newest_checkpoint(told.append) == Count(1)
+    assert run.newest_checkpoint(told.append).step == 1
     (line,) = told
     assert_says(line, f"{newest}: … damaged")
     before.write_bytes(b"")

@@ -6,16 +6,16 @@ import json
 import pytest
 
 from phloem.errors import FileProblem
-from phloem.runs.directory import describe_file, read_provenance, write_provenance
-from support.counting_runs import count_directory
+from phloem.runs.directory import describe_file, read_provenance
+from support.counting_runs import CountConfig, count_directory
 
 
 def test_sessions_are_counted_and_inputs_that_are_not_named_again_stay(tmp_path):
     run = count_directory(tmp_path)
     (tmp_path / "a.nwk").write_bytes(b"(a,b,c);\n")
     trees = [describe_file(tmp_path / "a.nwk")]
-    write_provenance(run, {"trees": trees}, seed=3, command="phloem count up a.nwk")
-    write_provenance(run, {"trees": []}, seed=3, command="phloem count up --resume")
+    run.record(CountConfig(), {"trees": trees}, seed=3, command="phloem count up a.nwk")
+    run.record(CountConfig(), {"trees": []}, seed=3, command="phloem count up --resume")
     found = json.loads((tmp_path / "provenance.json").read_text())
     assert found["kind"] == "count up"
     assert found["trees"] == [{"source": str(tmp_path / "a.nwk"), "sha256": hashlib.sha256(b"(a,b,c);\n").hexdigest()}]

@@ -6,11 +6,11 @@ from phloem.energy.training import DensityReport
 from phloem.errors import BadArgument, DiskFull, FileProblem
 from phloem.inference.training import Report
 from phloem.runs import checkpoints as saving
-from phloem.runs.checkpoints import CheckpointFolder, CheckpointInterval, Saver, parse_interval
+from phloem.runs.checkpoints import CheckpointInterval, Saver, parse_interval
 from phloem.runs.history import HistoryFile, read_history
 from phloem.tasks.run_files import infer_run
 from support.begun_trainings import begun, checkpoint_of
-from support.counting_runs import Count, Counting, CountReport, count_folder, read_count
+from support.counting_runs import Counting, CountReport, checkpoint_at, count_folder, newest_count
 from support.messages import assert_says
 
 NEVER = CheckpointInterval(1e9, None)
@@ -41,7 +41,7 @@ def saver_in(folder, interval=NEVER, steps_done=0):
         training.step()
     notices = []
     checkpoints = infer_run(folder).checkpoints
-    saver = Saver(checkpoints, training, lambda: checkpoint_of(training, history), interval, notices.append)
+    saver = Saver(checkpoints, checkpoint_of(training, history), training, interval, notices.append)
     return saver, training, notices
 
 
@@ -49,7 +49,7 @@ def break_disk(monkeypatch):
     def fail(*_arguments, **_options):
         raise DiskFull("x: cannot be written (No space left on device).")
 
-    monkeypatch.setattr("phloem.tasks.run_directory.write_sealed", fail)
+    monkeypatch.setattr("phloem.runs.checkpoints.write_sealed", fail)
 
 
 @pytest.mark.parametrize(
@@ -192,33 +192,30 @@ def stop_after(steps: int, saver: Saver, training: Counting) -> None:
 
 def test_a_run_of_any_kind_is_saved_where_it_ends_or_is_stopped(tmp_path):
     training, folder = Counting(), count_folder(tmp_path / "checkpoints")
-    saver = Saver(folder, training, lambda: Count(training.steps_done), NEVER, pytest.fail)
+    saver = Saver(folder, checkpoint_at(0), training, NEVER, pytest.fail)
     stop_after(2, saver, training)
-    assert folder.newest() == (Count(2), [])
+    assert newest_count(folder) == (2, "sheep")
     with saver.saving_the_end():
         training.step()
-    assert folder.newest() == (Count(3), [])
+    assert newest_count(folder) == (3, "sheep")
     assert saver.saved_step == 3
     folder.clear()
     with saver.saving_the_end():  # with nothing new
         pass
-    assert folder.newest() == (None, [])
+    assert newest_count(folder) is None
 
 
 def test_the_first_step_of_a_session_is_not_saved_as_it_may_have_been_left_half_way(tmp_path):
-    training, folder = Counting(4), count_folder(tmp_path / "checkpoints")
-    saver = Saver(folder, training, lambda: Count(training.steps_done), NEVER, pytest.fail)
+    training, folder = Counting(done=4), count_folder(tmp_path / "checkpoints")
+    saver = Saver(folder, checkpoint_at(0), training, NEVER, pytest.fail)
     stop_after(1, saver, training)
-    assert folder.newest() == (None, [])
+    assert newest_count(folder) is None
 
 
-def test_a_run_that_is_stopped_on_a_full_disk_says_what_is_lost(tmp_path):
-    def fail(*_arguments):
-        raise DiskFull("x: cannot be written (No space left on device).")
-
+def test_a_run_that_is_stopped_on_a_full_disk_says_what_is_lost(tmp_path, monkeypatch):
+    break_disk(monkeypatch)
     training, notices = Counting(), []
-    folder = CheckpointFolder(tmp_path / "checkpoints", read_count, fail)
-    saver = Saver(folder, training, lambda: Count(training.steps_done), NEVER, notices.append)
+    saver = Saver(count_folder(tmp_path / "checkpoints"), checkpoint_at(0), training, NEVER, notices.append)
     stop_after(9, saver, training)
     (notice,) = notices
     assert_says(notice, "x: … No space left on device … checkpoint … step 0 … lost")
@@ -267,7 +264,7 @@ def test_a_history_may_have_other_columns(tmp_path, row_type):
         file.write(reports[:count])
         assert read_history(path, row_type) == reports[:count]
     assert path.read_text().splitlines()[0] == ",".join(row_type._fields)
-    with pytest.raises(FileProblem, match="no history"):
+    with pytest.raises(FileProblem, match="not a history"):
         read_history(path, Report)
 
 
@@ -283,5 +280,5 @@ def test_a_history_that_cannot_be_written_now_is_written_later(tmp_path):
 @pytest.mark.parametrize("content", ["", "step\n1\n", "{header}\n1,2\n", "{header}\n1,x,1,1,1,1,1\n"])
 def test_a_file_that_is_no_history_is_a_line(tmp_path, content):
     (tmp_path / "h.csv").write_text(content.format(header=",".join(Report._fields)))
-    with pytest.raises(FileProblem, match=r"h\.csv: .*(no history|damaged)"):
+    with pytest.raises(FileProblem, match=r"h\.csv: .*(not a history|damaged)"):
         read_history(tmp_path / "h.csv", Report)

@@ -9,10 +9,11 @@ import pytest
 
 import phloem
 from phloem.errors import TrainingFailed
+from phloem.inference.training import Report
+from phloem.runs import several as worker
 from phloem.runs.checkpoints import CheckpointInterval
 from phloem.runs.driver import Interrupted, RunOptions
 from phloem.runs.several import DONE, FAILED, INTERRUPTED, decode_event, encode_task, work
-from phloem.tasks import several as worker
 from phloem.tasks.run_files import infer_run
 from support.begun_trainings import begun, checkpoint_of
 
@@ -23,17 +24,19 @@ OPTIONS = RunOptions(3, CheckpointInterval(None, 7), tensorboard=True)
 def task(tmp_path, monkeypatch):
     """To go on with a run, in this process, which nobody has begun."""
     monkeypatch.setattr(worker, "_stop_when_orphaned", lambda: None)
+    monkeypatch.setattr("phloem.tasks.infer.restore_training", lambda *_: begun("split")[0])
     infer_run(tmp_path).checkpoints.add(checkpoint_of(*begun("split")))
-    return encode_task(tmp_path, 2, OPTIONS)
+    return encode_task("phloem.tasks.infer:complete_in_worker", tmp_path, 2, OPTIONS)
 
 
 def test_it_goes_on_from_the_checkpoint_with_the_options_that_it_was_given(task, tmp_path, monkeypatch):
     seen = []
 
-    def complete(run, checkpoint, options, _progress, *, number):
+    def complete(run, checkpoint, training, options, _progress, *, number):
+        assert training.steps_done == checkpoint.step
         seen.append((run.path, checkpoint.step, options, number))
 
-    monkeypatch.setattr(worker, "complete_run", complete)
+    monkeypatch.setattr("phloem.tasks.infer.complete", complete)
     assert work(task) == DONE
     assert seen == [(tmp_path, 0, OPTIONS, 2)]
 
@@ -46,7 +49,7 @@ def test_it_says_how_it_has_ended(task, monkeypatch, capsys, problem, code, line
     def fail(*_arguments, **_options):
         raise problem
 
-    monkeypatch.setattr(worker, "complete_run", fail)
+    monkeypatch.setattr("phloem.tasks.infer.complete", fail)
     assert work(task) == code
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == lines
 
@@ -60,10 +63,11 @@ def test_it_saves_itself_and_ends_when_the_process_that_began_it_is_gone(tmp_pat
     with pytest.raises(Interrupted):
         phloem.infer("primates", "primates", runs=2, out=tmp_path / "runs", progress=False, **endless)
     run = infer_run(tmp_path / "runs").child(1)
-    program = [sys.executable, "-m", "phloem.runs.several", encode_task(run.path, 1, RunOptions(threads=1))]
+    task = encode_task("phloem.tasks.infer:complete_in_worker", run.path, 1, RunOptions(threads=1))
+    program = [sys.executable, "-m", "phloem.runs.several", task]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
-            next(line for line in process.stdout if decode_event(line).step > 10)
+            next(line for line in process.stdout if decode_event(line, Report).step > 10)
             process.stdout.close()
             time.sleep(0.5)  # in which it has news for no one
             process.stdin.close()

@@ -49,6 +49,7 @@ class RunKind(Generic[Config, Inputs]):
     results: tuple[str, ...]  # those that are missing are made again from the last checkpoint
     exports: tuple[str, ...] = ()  # made from the results, for other programs
     beginnings: tuple[str, ...] = ()  # what may be in a directory before a run begins there
+    several: bool = False  # whether a directory can hold several runs, below it
     layout: str = "1"  # of checkpoint files
 
     @property

@@ -55,6 +55,8 @@ class RunDirectory(Generic[Config, Inputs]):
 
     def children(self) -> "list[RunDirectory[Config, Inputs]]":
         """The directories of several runs, up to the last that exists: one before it may have been lost."""
+        if not self.kind.several:  # what is below is somebody's own
+            return []
         numbers = [number for number in run_folders(self.path).values() if self.child(number)._has_begun()]
         return [self.child(number) for number in range(1, max(numbers, default=0) + 1)]
 

@@ -99,6 +99,8 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
             progress(Notice(_where_from(checkpoints, config), urgent=False))
 
         if all(map(is_finished, runs)) and can_be_loaded(directory):
+            for number in range(1, len(runs) + 1):
+                progress(News(number, "done", 1.0))
             posterior = load_posterior(directory.path, home=request.home)
             if directory.has_exports():
                 return posterior

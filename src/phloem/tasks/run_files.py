@@ -126,6 +126,7 @@ INFER_RUNS: RunKind[InferConfig, RunInputs] = RunKind(
     results=(SUPPORT, PARAMETERS, TOPOLOGIES, CLADES, DRAWS),
     exports=EXPORTS,
     beginnings=(BOOTSTRAP,),
+    several=True,
 )
 
 
