@@ -113,6 +113,6 @@ def test_an_interrupt_says_how_to_go_on(capsys, monkeypatch):
     with monkeypatch.context() as patch:  # to undo it all would leave the empty directory as well
         patch.setattr("phloem.tasks.density.train_density", stop)
         assert run(reproduce(*SMALL, "--quiet")) == 130
-    assert complaint(capsys) == "phloem: stopped, and kept. Go on with the same command and --resume."
+    assert complaint(capsys) == "phloem: stopped and saved. Resume with the same command and --resume."
     assert Path("out/mlp-1/config.toml").exists()
     assert run(reproduce(*SMALL, "--quiet", "--resume")) == 0
