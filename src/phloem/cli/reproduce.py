@@ -60,16 +60,16 @@ def density(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Of the draw.", show_default="1")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the experiment in the directory; what is fitted stays.")
+        bool, typer.Option("--resume", help="Resume the experiment in the directory; finished fits stay.")
     ] = False,
     checkpoint_every: Annotated[str, typer.Option(metavar="TIME", help=CHECKPOINT_HELP)] = "2m",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but what is wrong.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON instead of a table.")] = False,
 ) -> None:
     """Fit densities to a known target over all topologies of 8 taxa, with uniform noise (Zhang 2023, section 4.1).
 
-    The directory gets the paper's figure (density.pdf, density.html) and the numbers (results.json). Each training is
-    a run of `phloem density fit` below it. Ctrl-C stops the experiment and keeps it; --resume goes on.
+    The directory gets the paper's figure (density.pdf, density.html), the results (results.json), and a run of
+    `phloem density fit` for each fit. Ctrl-C stops the experiment and saves it; --resume resumes it.
     """
     from phloem.display.bar import progress_bar
     from phloem.display.words import say
@@ -98,7 +98,7 @@ def density(
                 notice=lambda text: say(f"phloem: {text}"),
             )
     except Interrupted:
-        raise StoppedByUser("stopped, and kept. Resume it: the same command and --resume.") from None
+        raise StoppedByUser("stopped and saved. Resume with the same command and --resume.") from None
     if as_json:
         print(json.dumps(results(found)))
     elif not quiet:

@@ -70,7 +70,7 @@ class ModelConfig:
                 given = repr(value) if isinstance(value, str) else len(value)
                 raise ConfigError(f"--{parameter}: {self.name} takes {count} numbers, not {given}.")
             if not all(0 < number < math.inf for number in value):
-                raise ConfigError(f"--{parameter}: finite numbers above 0 are needed, not {list(value)}.")
+                raise ConfigError(f"--{parameter} {list(value)}: give finite numbers above 0.")
             if parameter == "frequencies" and abs(math.fsum(value) - 1) > SUM_TOLERANCE:
                 raise ConfigError(f"--frequencies sum to {math.fsum(value):g}: they must sum to 1.")
 
@@ -79,10 +79,8 @@ class ModelConfig:
             raise ConfigError("--gamma and --alpha belong together: give both or neither.")
         if self.median_rates and self.gamma is None:
             raise ConfigError("--median-rates: only gamma categories have medians. Give --gamma and --alpha.")
-        if self.gamma is not None and self.gamma > MOST_CATEGORIES:
-            raise ConfigError(f"{self.gamma} rate categories: --gamma takes 1 to {MOST_CATEGORIES}.")
         if self.gamma is not None:
-            check_count("--gamma", self.gamma)
+            check_count("--gamma", self.gamma, most=MOST_CATEGORIES)
         if self.alpha is not None and not SHAPES[0] <= self.alpha <= SHAPES[1]:
             raise ConfigError(f"gamma shape {self.alpha:g}: --alpha must be from {SHAPES[0]:g} to {SHAPES[1]:g}.")
         if self.invariant is not None and not 0 <= self.invariant < 1:
