@@ -95,7 +95,7 @@ def usual(tmp_path_factory) -> dict[str, object]:
         (["--target", "missing.tsv"], "no such file"),
         (["--target", "five.tsv", "--taxa", "5"], "--target and --taxa"),
         (["--out", "five.tsv"], "Not a directory"),
-        (["--out", "."], "and no experiment"),
+        (["--out", "."], "not an experiment"),
     ],
     ids=" ".join,
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from phloem.config.density import (
     density_to_toml,
     read_density_config,
 )
-from phloem.display.bar import progress_bar
+from phloem.display.bar import ShowProgress, progress_bar
 from phloem.display.words import say
 from phloem.energy.comparison import Compared, compare, seen_share
 from phloem.energy.density import TreeDensity, normalize
@@ -70,12 +70,6 @@ class DensityDirectory(OwnedDirectory[DensityCheckpoint]):
         super().__init__(path, KIND, density_checkpoints(path / CHECKPOINTS))
 
 
-class Shown(Protocol):
-    """Is told which share of the work is done, and what there is to say of it."""
-
-    def __call__(self, share: float, note: str = "") -> None: ...
-
-
 class DensityRequest(NamedTuple):
     """What a density is to be fitted to, and where its files go."""
 
@@ -101,7 +95,7 @@ class DensityInterrupted(KeyboardInterrupt):
 
 def fit_density_run(
     request: DensityRequest,
-    show: Shown,
+    show: ShowProgress,
     *,
     interval: CheckpointInterval = USUAL_INTERVAL,
     notice: Callable[[str], None] = lambda _text: None,
@@ -227,7 +221,7 @@ def _is_same(one: TreeSample, two: TreeSample) -> bool:
 def _complete(
     directory: DensityDirectory,
     checkpoint: DensityCheckpoint,
-    show: Shown,
+    show: ShowProgress,
     interval: CheckpointInterval,
     notice: Callable[[str], None],
 ) -> TreeDensity:
