@@ -1,4 +1,4 @@
-"""What a run tells of itself while it goes."""
+"""Events that a run sends while it is working."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -11,7 +11,7 @@ Phase = Literal["bootstrap", "support", "training", "evaluation", "done"]
 
 
 class Overview(NamedTuple):
-    """What is about to be done; comes first, once."""
+    """What is about to be done; sent once, first."""
 
     source: str  # the alignment as the user named it
     alignment: "AlignmentSummary"
@@ -23,17 +23,17 @@ class Overview(NamedTuple):
 
 
 class News(NamedTuple):
-    """Where a run is; comes a few times a second."""
+    """Progress of a run; sent a few times a second."""
 
     run: int  # counted from 1
     phase: Phase
     share: float  # of the phase, from 0 to 1
     step: int = 0  # of training
-    report: "Report | None" = None  # comes when it is new; when a run goes on, the last one comes again
+    report: "Report | None" = None  # when there is a new one; a resumed run sends its last one again
 
 
 class Notice(NamedTuple):
-    """A line for the user; an urgent one even if all else is quiet."""
+    """A line for the user; an urgent one is shown even in quiet mode."""
 
     text: str
     urgent: bool = True

@@ -10,7 +10,7 @@ from phloem.experiments.density.charts import estimates
 from phloem.experiments.density.page import density_page, divergence_chart, loss_chart, scatter
 from phloem.experiments.density.results import chosen_variant, density_rows, variants
 from phloem.report.wording import length
-from report.test_html import Reader
+from support.html_pages import Reader
 from support.made_up_density import made_up_experiment, made_up_repeat, small_experiment
 
 
