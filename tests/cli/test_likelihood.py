@@ -135,7 +135,7 @@ BAD = {
     ),
     "a shape of zero": (["dna.fasta", "trees.nwk", "--gamma", "4", "--alpha", "0"], "shape 0"),
     "all sites invariant": (["dna.fasta", "trees.nwk", "--invariant", "1"], "invariant sites 1"),
-    "too many categories": (["dna.fasta", "trees.nwk", "--gamma", "1000", "--alpha", "1"], "1000 rate categories"),
+    "too many categories": (["dna.fasta", "trees.nwk", "--gamma", "1000", "--alpha", "1"], "--gamma 1000 … 64"),
     "protein": (["protein.fasta", "trees.nwk"], "protein.fasta: … protein"),
 }
 

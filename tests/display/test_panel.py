@@ -108,7 +108,7 @@ def test_a_training_run_shows_its_numbers(stage):
     assert words_of(lines[3]) == "│ step bound ELBO temperature steps/s topologies │"
     assert words_of(lines[4]) == "│ 12,500 -7110.02 -7110.52 1 250 12 │"
     assert re.fullmatch(r"│ ELBO [▁▂▃▄▅▆▇█]{2} +│", lines[5])
-    assert lines[6].endswith(" Ctrl-C stops; --resume goes on ─╯")
+    assert lines[6].endswith(" Ctrl-C stops; --resume continues ─╯")
 
 
 def test_several_runs_share_a_bar_and_the_slowest_says_how_long(stage):
@@ -232,7 +232,7 @@ def test_no_line_is_wider_than_the_terminal_and_the_panel_is_not_higher(width, r
     assert {len(line) for line in lines} == {width}
     assert len(lines) < height  # and the cursor's
     assert "training" in lines[0] or not reports
-    assert lines[-1].endswith(" Ctrl-C stops; --resume goes on ─╯")
+    assert lines[-1].endswith(" Ctrl-C stops; --resume continues ─╯")
 
 
 def test_the_sparkline_stands_beside_the_numbers_where_there_is_room(stage):

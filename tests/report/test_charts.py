@@ -1,4 +1,4 @@
-"""Axes, histograms, curves and tables: what the pictures of the report are made of."""
+"""Axes, histograms and training curves of the report."""
 
 import math
 
@@ -8,12 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phloem.inference.training import Report
-from phloem.report.charts import histogram, log_ticks, nice_step, ticks, training_charts
-from phloem.report.clades import branch_table, clade_table
-from phloem.report.wording import brief, interval, length, percent, short_name, text_width
-from support.made_up_report import made_up_contents, made_up_history
-
-THIN = "\N{NARROW NO-BREAK SPACE}"
+from phloem.report.charts import histogram, log_ticks, nice_step, ticks, training_charts, whole_powers
+from support.made_up_report import made_up_history
 
 
 @given(st.floats(1e-9, 1e9))
@@ -83,46 +79,10 @@ def test_curves_without_finite_values_or_with_a_single_report_do_no_harm():
     assert [len(curve.points.split()) for curve in elbo.curves] == [1, 0]
 
 
-def test_clades_are_all_those_that_are_probable_enough_and_the_others_are_counted():
-    contents = made_up_contents(12)
-    table = clade_table(contents)
-    frequency = contents.splits.frequency[12:]
-    assert [row.probability for row in table.rows] == frequency[frequency >= 0.01].tolist()
-    assert table.left_out == (frequency < 0.01).sum()
-    assert all(row.is_in_consensus == (row.probability > 0.5) for row in table.rows)
-    assert all(2 <= row.size <= 6 for row in table.rows)
-
-
-def test_branches_of_the_consensus_come_longest_first_within_their_intervals():
-    contents = made_up_contents(12)
-    table = branch_table(contents)
-    means = [float(row.mean_text) for row in table.rows]
-    assert means == sorted(means, reverse=True)
-    assert len(means) == len(contents.consensus.tree.parent) - 1
-    for row in table.rows:
-        lower, mean, width = (float(part[:-1]) for part in (row.lower, row.mean, row.width))
-        assert 0 <= lower <= mean <= lower + width + 0.02 <= 100
-        assert bool(row.support) != row.is_tip
-
-
-@pytest.mark.parametrize(
-    ("share", "text"),
-    [(1.0, "100"), (0.99951, ">99.9"), (0.5, "50"), (0.1234, "12.3"), (0.0001, "<0.1"), (0.0, "0")],
-)
-def test_shares_are_never_rounded_to_certainty(share, text):
-    assert percent(share) == f"{text}{THIN}%"
-
-
-def test_numbers_that_are_not_known_are_dashes():
-    assert percent(math.nan) == length(math.nan) == interval(0.1, math.nan) == "–"
-    assert length(0.00012) == "1.2e\N{MINUS SIGN}04"
-
-
-def test_long_names_keep_both_ends_and_long_lists_their_beginning():
-    name = "Genus_species_subspecies_isolate_from_somewhere_KX1234567"
-    assert len(short_name(name)) == 34
-    assert short_name(name).startswith("Genus_species")
-    assert short_name(name).endswith("KX1234567")
-    assert brief(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
-    assert brief(["a", "b"]) == "a, b"
-    assert text_width("WWW") > text_width("lll")
+@given(st.integers(-30, 0), st.integers(1, 30), st.integers(2, 8))
+def test_whole_powers_are_even_inside_and_not_too_many(low, spread_of, most):
+    found = whole_powers(low, low + spread_of, most)
+    assert 1 <= len(found) <= most
+    assert found[-1] == low + spread_of
+    assert found[0] >= low
+    assert len(set(np.diff(found))) <= 1

@@ -1,10 +1,8 @@
 """The report as a page: what it says, and that nothing in it can escape."""
 
-import base64
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from itertools import pairwise
 
 import numpy as np
@@ -20,60 +18,8 @@ from phloem.trees.generation import random_topologies
 from phloem.trees.rooting import root_at_outgroup
 from phloem.trees.sample import GroupedTrees, TreeSample
 from phloem.trees.tree import Tree
+from support.html_pages import HOSTILE, Reader, unpacked
 from support.made_up_report import made_up_contents, made_up_history, made_up_trees
-
-HOSTILE = (
-    "</script><script>alert(1)</script>",
-    '"><img src=x onerror=alert(2)>',
-    "' onfocus='alert(3)",
-    "<!--",
-    "]]>&amp;&lt;",
-    "{{ 7 * 7 }}{% raw %}",
-    "種名_with_a_very_long_name_that_goes_on_and_on_and_on_until_its_end",
-    "line\u2028separator",
-)
-VOID = {"meta", "input", "br", "img"}
-
-
-class Reader(HTMLParser):
-    """The elements of a page with their attributes, its text, and whether every element is closed in order."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str]]] = []
-        self.open: list[str] = []
-        self.words: dict[str, list[str]] = {}
-        self.feed(page)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attributes}))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attributes}))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words.setdefault(self.open[-1] if self.open else "", []).append(data)
-
-    def text(self) -> str:
-        shown = [part for tag, parts in self.words.items() if tag not in ("script", "style") for part in parts]
-        return re.sub(r"\s+", " ", " ".join(shown))
-
-    def data(self, name: str) -> dict:
-        scripts = [attributes for tag, attributes in self.elements if tag == "script"]
-        place = next(number for number, one in enumerate(scripts) if one.get("id") == name)
-        return json.loads(self.words["script"][place])
-
-
-def unpacked(text: str) -> np.ndarray:
-    """The numbers that were packed."""
-    return np.frombuffer(base64.b64decode(text), "<u2").astype(np.int64)
 
 
 @pytest.fixture(scope="module")

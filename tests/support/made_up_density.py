@@ -9,7 +9,7 @@ from scipy.special import log_expit, logsumexp
 from phloem.experiments.density.results import DensityExperiment, Repeat
 
 TAXA, TOPOLOGIES, POSITIVE = 8, 10_395, 2_899
-STEPS, LOOKS = 200_000, 100
+STEPS, REPORTS = 200_000, 100
 # How far a trained variant is off: the deviation of its log-probabilities, and how soon it gets there.
 ERRORS = {"mlp": (1.4, 0.06), "gcn": (0.9, 0.07), "gin": (0.5, 0.12), "sage": (0.6, 0.1), "ggnn": (0.25, 0.1)}
 ERRORS["edge"] = (0.3, 0.14)
@@ -24,7 +24,7 @@ def made_up_target(topologies: int = TOPOLOGIES, positive: int = POSITIVE, seed:
 
 
 def made_up_repeat(
-    target: np.ndarray, convolution: str, seed: int, *, steps: int = STEPS, looks: int = LOOKS
+    target: np.ndarray, convolution: str, seed: int, *, steps: int = STEPS, reports: int = REPORTS
 ) -> Repeat:
     """A training from uniform probabilities to ones that are off by a factor each, too high for the least targets."""
     random = np.random.default_rng([seed, list(ERRORS).index(convolution)])
@@ -33,7 +33,7 @@ def made_up_repeat(
     floor = 1e-7 * error
     end = np.log(target + floor * random.lognormal(0, 2, len(target))) + error * random.normal(size=len(target))
     end -= logsumexp(end)
-    when = tuple(int(step) for step in np.linspace(steps / looks, steps, looks))
+    when = tuple(int(step) for step in np.linspace(steps / reports, steps, reports))
     losses, divergences = [], []
     for step in when:
         nearness = 1 - np.exp(-((step / STEPS / pace) ** 0.7)) + 0.01 * random.normal() * np.exp(-step / STEPS / pace)
@@ -75,15 +75,15 @@ def made_up_experiment() -> DensityExperiment:
 def small_experiment() -> DensityExperiment:
     """All variants on the 15 topologies of five taxa."""
     target = np.append(np.random.default_rng(1).dirichlet(np.ones(12)), [0, 0, 0])
-    return experiment_of(target, REPEATS, taxa=5, looks=7)
+    return experiment_of(target, REPEATS, taxa=5, reports=7)
 
 
 def experiment_of(
-    target: np.ndarray, repeats: Mapping[str, int], *, taxa: int = TAXA, looks: int = LOOKS
+    target: np.ndarray, repeats: Mapping[str, int], *, taxa: int = TAXA, reports: int = REPORTS
 ) -> DensityExperiment:
     """So many repeats of each variant."""
     trained = [
-        made_up_repeat(target, convolution, seed, looks=looks)
+        made_up_repeat(target, convolution, seed, reports=reports)
         for convolution, count in repeats.items()
         for seed in range(1, count + 1)
     ]

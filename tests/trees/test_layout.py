@@ -101,3 +101,13 @@ def test_what_does_not_fit_is_refused():
         lay_out(parent, 5, np.ones((2, 7)))
     with pytest.raises(BadArgument, match="tree layout: the order"):
         lay_out(parent, 5, None, np.array([0, 1, 2, 3, 3]))
+
+
+@given(nested_trees(rooted=True))
+def test_without_lengths_the_root_is_at_0_every_leaf_at_1_and_every_node_right_of_its_parent(nested):
+    leaf_count = len(leaves(nested))
+    parent = to_parent(nested, leaf_count)
+    level = lay_out(parent, leaf_count).x
+    assert level[-1] == 0
+    assert (level[:leaf_count] == 1).all()
+    assert (level[:-1] > level[parent[:-1]]).all()

@@ -136,7 +136,7 @@ files in {directory}:
   config.toml                   every setting, for --config
 
 next:
-  phloem report {directory} --outgroup NAME  the trees hung up where you want them
+  phloem report {directory} --outgroup NAME  the trees rooted where you want them
   phloem.load_posterior({str(directory)!r})  in Python: the trained model, to draw from""")
     if not posterior.runs:
         print("  phloem infer … --runs 2 --out ANOTHER  does a second run find the same?")

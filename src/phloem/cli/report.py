@@ -28,10 +28,10 @@ def report(
         float, typer.Option(help="Clades that are more probable are in the consensus, from 0.5 up to 1.")
     ] = 0.5,
     outgroup: Annotated[
-        str, typer.Option(metavar="NAME,…", help="Hang the trees up at these taxa.", show_default="none")
+        str, typer.Option(metavar="NAME,…", help="Root the trees at these taxa.", show_default="none")
     ] = "",
     midpoint: Annotated[
-        bool, typer.Option("--midpoint", help="Hang the trees up halfway along the longest path.")
+        bool, typer.Option("--midpoint", help="Root the trees halfway along the longest path.")
     ] = False,
     figures: Annotated[
         str | None,

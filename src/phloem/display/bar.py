@@ -1,4 +1,4 @@
-"""How far a task is: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of a task: a bar on a terminal, a line now and then elsewhere."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,21 +10,22 @@ from phloem.display.events import Event, News, Notice
 from phloem.display.lines import shows_panels
 from phloem.display.words import PatientStderr, Speed, complain, say
 
+LEAST_INTERVAL = 5.0  # seconds between two lines; a task that takes less prints none
 
-class Show(Protocol):
-    """Takes the share that is done, from 0 to 1, and what else there is to say."""
+
+class ShowProgress(Protocol):
+    """Shows how much of a task is done, from 0 to 1, with an optional note; its parts are three spaces apart."""
 
     def __call__(self, share: float, note: str = "") -> None: ...
 
 
-LONGEST_SILENCE = 5.0  # seconds: lines come no more often, so that quick work says nothing
-
-
 @contextmanager
-def progress_bar(what: str, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> Iterator[Show]:
-    """A function that is told the share that is done, from 0 to 1, as often as it is known; all goes to stderr.
+def progress_bar(
+    what: str, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic
+) -> Iterator[ShowProgress]:
+    """A function that shows progress on standard error; call it as often as you like.
 
-    The bar vanishes at the end. A line comes for a tenth of the work, unless the last one is a few seconds old only.
+    The bar vanishes at the end. Lines come for every tenth of the work, but at most one every few seconds.
     """
     if quiet:
         yield _say_nothing
@@ -53,7 +54,7 @@ def bar_display(what: str, *, quiet: bool = False) -> Iterator[Callable[[Event],
 
 
 def _say_nothing(share: float, note: str = "") -> None:
-    """For those who want none."""
+    """The quiet display."""
 
 
 class _Lines:
@@ -66,11 +67,11 @@ class _Lines:
         self._remaining = _Remaining()
 
     def __call__(self, share: float, note: str = "") -> None:
-        """Say how far it is, if it is time."""
+        """Print a line if one is due."""
         now = self._clock()
         left = self._remaining.after(share, now)
         self._tenths = min(self._tenths, int(10 * share))
-        if int(10 * share) > self._tenths and share < 1 and now - self._last >= LONGEST_SILENCE:
+        if int(10 * share) > self._tenths and share < 1 and now - self._last >= LEAST_INTERVAL:
             self._tenths, self._last = int(10 * share), now
             say(
                 ", ".join(
@@ -80,8 +81,8 @@ class _Lines:
 
 
 @contextmanager
-def _bar(what: str, clock: Callable[[], float]) -> Iterator[Show]:
-    # Imported here so that a command that shows no bar need not wait for rich.
+def _bar(what: str, clock: Callable[[], float]) -> Iterator[ShowProgress]:
+    # Imported here because rich is slow to import and most commands show no bar.
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -99,7 +100,7 @@ def _bar(what: str, clock: Callable[[], float]) -> Iterator[Show]:
 
 
 class _Remaining:
-    """How long the rest takes if it goes on as it did lately. Less than before is done where another part begins."""
+    """Time left at the recent speed. A share below the previous one starts another part of the task."""
 
     def __init__(self) -> None:
         self._speed = Speed()

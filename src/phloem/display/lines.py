@@ -1,4 +1,4 @@
-"""The display for files and pipes, one line at a time; and which display fits."""
+"""Displays that print lines, for files and pipes; and the choice of a display."""
 
 import sys
 import time
@@ -13,87 +13,6 @@ from phloem.display.words import PatientStderr, RunProgress, say
 
 if TYPE_CHECKING:
     from phloem.inference.training import Report
-
-
-class Quiet(AbstractContextManager["Quiet"]):
-    """Shows notices and nothing else."""
-
-    def __exit__(self, *_problem: object) -> None:
-        """Nothing is left open."""
-
-    def __call__(self, event: Event) -> None:
-        """Show the event if it is a notice."""
-        if isinstance(event, Notice) and event.urgent:
-            say(words.notice_line(event))
-
-
-class Lines(AbstractContextManager["Lines"]):
-    """The report on the alignment, a line for each phase that begins, and one for every tenth of the training."""
-
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._several = False
-        self._runs: dict[int, _Run] = {}
-
-    def __exit__(self, *_problem: object) -> None:
-        """Nothing is left open."""
-
-    def __call__(self, event: Event) -> None:
-        """Show the event if it is time for a line."""
-        match event:
-            case Notice():
-                say(words.notice_line(event))
-            case Overview():
-                self._several = event.runs > 1
-                for line in words.overview_lines(event):
-                    say(line)
-            case News():
-                prefix = f"run {event.run}: " if self._several else ""
-                for line in self._runs.setdefault(event.run, _Run()).lines(event, self._clock()):
-                    say(prefix + line)
-
-
-class _Run:
-    """What has been said of one run."""
-
-    def __init__(self) -> None:
-        self._progress = RunProgress()
-        self._begun: set[str] = {"done"}  # the end needs no line: the result speaks for itself
-        self._tenths: int | None = None
-
-    def lines(self, news: News, now: float) -> list[str]:
-        """What is to be said now."""
-        lines = []
-        self._progress.take(news, now)
-        if news.phase not in self._begun:
-            self._begun.add(news.phase)
-            lines.append(f"{news.phase} …")
-        if news.phase == "training":
-            tenths = int(10 * news.share)
-            if self._tenths is None:  # a resumed run begins with some of them behind it
-                self._tenths = 0 if news.report else tenths
-            if news.report and tenths > self._tenths:
-                self._tenths = tenths
-                lines.append(report_line(news.report, self._progress))
-        return lines
-
-
-def report_line(report: "Report", progress: RunProgress) -> str:
-    """A report in a line, with the speed and the time left where they are known."""
-    parts = [
-        f"step {report.step:,}",
-        f"temperature {words.temperature(report.inverse_temperature)}",
-        f"bound {words.nats(report.lower_bound)}",
-        f"ELBO {words.nats(report.elbo)}",
-        words.counted(report.topologies, "topology", "topologies"),
-    ]
-    if report.skipped:
-        parts.append(words.counted(report.skipped, "step skipped", "steps skipped"))
-    if progress.steps_per_second is not None:
-        parts.append(f"{words.rate(progress.steps_per_second)} steps/s")
-    if progress.seconds_left:
-        parts.append(f"{words.rough_duration(progress.seconds_left)} left")
-    return "   ".join(parts)
 
 
 class Display(Protocol):
@@ -114,12 +33,12 @@ class Display(Protocol):
 
 
 def choose_display(*, plain: bool, quiet: bool) -> Display:
-    """The panel where someone looks at a terminal that can show it; lines elsewhere, or if `plain`."""
+    """The panel on a terminal that can show it; lines elsewhere, or if `plain`."""
     if quiet:
         return Quiet()
     if plain or not shows_panels():
         return Lines()
-    from phloem.display.panel import Panel  # here so that a run without a panel need not wait for rich
+    from phloem.display.panel import Panel  # imported here because rich is slow to import
 
     return Panel()
 
@@ -133,3 +52,84 @@ def shows_panels() -> bool:
 
     console = Console(file=sys.stderr)
     return console.is_interactive and not console.is_jupyter
+
+
+class Quiet(AbstractContextManager["Quiet"]):
+    """Shows notices and nothing else."""
+
+    def __exit__(self, *_problem: object) -> None:
+        """Nothing is left open."""
+
+    def __call__(self, event: Event) -> None:
+        """Show the event if it is a notice."""
+        if isinstance(event, Notice) and event.urgent:
+            say(words.notice_line(event))
+
+
+class Lines(AbstractContextManager["Lines"]):
+    """Prints the overview, a line at the start of each phase, and one for every tenth of training."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._several = False
+        self._runs: dict[int, _Run] = {}
+
+    def __exit__(self, *_problem: object) -> None:
+        """Nothing is left open."""
+
+    def __call__(self, event: Event) -> None:
+        """Print the event if a line is due."""
+        match event:
+            case Notice():
+                say(words.notice_line(event))
+            case Overview():
+                self._several = event.runs > 1
+                for line in words.overview_lines(event):
+                    say(line)
+            case News():
+                prefix = f"run {event.run}: " if self._several else ""
+                for line in self._runs.setdefault(event.run, _Run()).lines(event, self._clock()):
+                    say(prefix + line)
+
+
+class _Run:
+    """What has been printed about one run."""
+
+    def __init__(self) -> None:
+        self._progress = RunProgress()
+        self._begun: set[str] = {"done"}  # the end needs no line
+        self._tenths: int | None = None
+
+    def lines(self, news: News, now: float) -> list[str]:
+        """The lines that are due now."""
+        lines = []
+        self._progress.take(news, now)
+        if news.phase not in self._begun:
+            self._begun.add(news.phase)
+            lines.append(f"{news.phase} …")
+        if news.phase == "training":
+            tenths = int(10 * news.share)
+            if self._tenths is None:  # a resumed run starts with some of them done
+                self._tenths = 0 if news.report else tenths
+            if news.report and tenths > self._tenths:
+                self._tenths = tenths
+                lines.append(report_line(news.report, self._progress))
+        return lines
+
+
+def report_line(report: "Report", progress: RunProgress) -> str:
+    """A report as a line, with speed and time left where they are known."""
+    parts = [
+        f"step {report.step:,}",
+        f"temperature {words.temperature(report.inverse_temperature)}",
+        f"bound {words.nats(report.lower_bound)}",
+        f"ELBO {words.nats(report.elbo)}",
+        words.counted(report.topologies, "topology", "topologies"),
+    ]
+    if report.skipped:
+        parts.append(words.counted(report.skipped, "step skipped", "steps skipped"))
+    if progress.steps_per_second is not None:
+        parts.append(f"{words.rate(progress.steps_per_second)} steps/s")
+    if progress.seconds_left:
+        parts.append(f"{words.rough_duration(progress.seconds_left)} left")
+    return "   ".join(parts)

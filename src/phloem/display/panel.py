@@ -1,4 +1,4 @@
-"""The live panel on a terminal: a row of numbers and a sparkline of the ELBO for each run."""
+"""The live panel on a terminal: for each run a row of numbers and a sparkline of the ELBO."""
 
 import math
 import threading
@@ -21,13 +21,13 @@ from phloem.display.events import Event, News, Notice, Overview, Phase
 from phloem.display.words import PatientStderr, RunProgress
 
 BLOCKS = "▁▂▃▄▅▆▇█"
-FARTHEST = 5.0  # in logarithms: what is about 150 units away, or more, is at the bottom or the top
-GAPS = (3, 2)  # between columns: the first that has room
-SHORTEST_LINE = 24  # a sparkline to the right of the numbers has at least as many blocks
+FARTHEST = 5.0  # logarithm: values about 150 units away, or more, are at the bottom or the top
+GAPS = (3, 2)  # between columns, in order of preference
+SHORTEST_LINE = 24  # least blocks of a sparkline to the right of the numbers
 UNKNOWN = "–"
 REFRESHES_PER_SECOND = 8
 PHASES: tuple[Phase, ...] = get_args(Phase)  # in the order in which a run goes through them
-HINT = "Ctrl-C stops; --resume goes on"
+HINT = "Ctrl-C stops; --resume continues"
 FRAME_WIDTH = 4  # of the border and the space beside it
 FRAME_HEIGHT = 5  # of the border, the bar, the empty line below it, and the line of the cursor
 
@@ -35,9 +35,8 @@ FRAME_HEIGHT = 5  # of the border, the bar, the empty line below it, and the lin
 def sparkline(values: Sequence[float], width: int) -> str:
     """The values as blocks, at most `width` of them; where there are more values, a block is the mean of a few.
 
-    Heights are the signed logarithms of the distances from where the values have been lately, in units of how much
-    they vary there, and no more than `FARTHEST`: a far start is pressed together, and the last part still shows its
-    ups and downs.
+    Heights are signed logarithms of the distance from the recent values, in units of their recent variation, and at
+    most `FARTHEST`: a distant start is compressed, and the last part still shows its ups and downs.
     """
     points = _means([value for value in values if math.isfinite(value)], width)
     if not points:
@@ -54,7 +53,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 
 def _means(values: list[float], width: int) -> list[float]:
-    """The values in order, in at most `width` groups of about the same size, each by its mean."""
+    """Means of at most `width` consecutive groups of about the same size."""
     groups = min(len(values), width)
     edges = [group * len(values) // groups for group in range(groups + 1)] if groups > 0 else []
     return [sum(values[start:end]) / (end - start) for start, end in pairwise(edges)]
@@ -70,14 +69,14 @@ class _Column(NamedTuple):
         return max(len(text) for text in (self.heading, *self.cells))
 
 
-# Which columns go first where there is no room. What is not listed stays.
+# Columns that may be dropped for lack of room, in this order.
 EXPENDABLE = ["topologies", "temperature", "ELBO", "phase", "skipped", "steps/s"]
 
 
 def run_table(runs: Sequence[RunProgress], steps: int, width: int, height: int) -> list[Text]:
-    """The lines of a table with a row for every run, as wide as it may be, and at most `height` lines if possible.
+    """The lines of a table with a row for every run, at most `width` wide and, if possible, `height` high.
 
-    The sparklines stand to the right of the numbers, or else below them, or nowhere if that takes too many lines.
+    Sparklines are to the right of the numbers, or else below them, or left out if that takes too many lines.
     """
     columns, gap = _fitting(_columns(runs, steps), width)
     headings, *rows = _rows(columns, gap)
@@ -99,7 +98,7 @@ def run_table(runs: Sequence[RunProgress], steps: int, width: int, height: int) 
 
 
 def _columns(runs: Sequence[RunProgress], steps: int) -> list[_Column]:
-    """All that can be said; numbers of runs, phases and skipped steps only where there is something to tell."""
+    """All columns; runs, phases and skipped steps only where they tell something."""
     reports = [run.report for run in runs]
     speeds = [run.steps_per_second for run in runs]
     columns = []
@@ -107,7 +106,7 @@ def _columns(runs: Sequence[RunProgress], steps: int) -> list[_Column]:
         columns.append(_Column("run", [str(number) for number in range(1, len(runs) + 1)]))
     if len({run.phase for run in runs}) > 1:
         columns.append(_Column("phase", [run.phase or "waiting" for run in runs]))
-    widest = len(f"{steps:,}")  # from the beginning, so that nothing moves when a digit is added
+    widest = len(f"{steps:,}")  # from the start, so that nothing moves when a digit is added
     columns += [
         _Column("step", [f"{run.step:,}".rjust(widest) for run in runs]),
         _Column("bound", [UNKNOWN if report is None else words.nats(report.lower_bound) for report in reports], "bold"),
@@ -126,7 +125,7 @@ def _columns(runs: Sequence[RunProgress], steps: int) -> list[_Column]:
 
 
 def _fitting(columns: list[_Column], width: int) -> tuple[list[_Column], int]:
-    """The columns without the expendable ones that have no room, and the gap between them."""
+    """The columns that have room, and the gap between them."""
     expendable = iter(EXPENDABLE)
     while True:
         for gap in GAPS:
@@ -143,7 +142,7 @@ def _total_width(columns: list[_Column], gap: int) -> int:
 
 
 def _rows(columns: list[_Column], gap: int) -> list[Text]:
-    """The headings and the cells, each in a line, to the right of their columns."""
+    """Headings and cells as lines, right-aligned in their columns."""
     rows = [Text(no_wrap=True, overflow="ellipsis") for _ in range(len(columns[0].cells) + 1)]
     for place, column in enumerate(columns):
         space = " " * gap if place else ""
@@ -154,9 +153,9 @@ def _rows(columns: list[_Column], gap: int) -> list[Text]:
 
 
 class Panel(AbstractContextManager["Panel"]):
-    """Shows all runs in a few lines that are redrawn in place and vanish at the end; what is printed stays above.
+    """Shows all runs in a few lines that are redrawn in place and vanish at the end; printed lines stay above.
 
-    Rich draws it, from a thread of its own.
+    Rich draws it, from a separate thread.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, console: Console | None = None) -> None:
@@ -165,15 +164,15 @@ class Panel(AbstractContextManager["Panel"]):
         self._start = clock()
         self._overview: Overview | None = None
         self._runs: list[RunProgress] = []
-        # Held while events are taken in and while the panel is drawn; never while something is printed, as rich
-        # holds a lock of its own then and while it draws.
+        # Held while events are processed and while the panel is drawn; never while something is printed, because
+        # rich holds its own lock then and while it draws.
         self._lock = threading.Lock()
         self._live = Live(
             self,
             console=self._console,
             refresh_per_second=REFRESHES_PER_SECOND,
             transient=True,
-            redirect_stdout=False,  # results may go to a file, and must not end up on the terminal instead
+            redirect_stdout=False,  # results may go to a file and must not end up on the terminal
         )
 
     def __exit__(self, *_problem: object) -> None:
@@ -181,7 +180,7 @@ class Panel(AbstractContextManager["Panel"]):
         self._live.stop()
 
     def __call__(self, event: Event) -> None:
-        """Print the event, or take it in for the next drawing."""
+        """Print the event, or keep it for the next drawing."""
         match event:
             case Notice():
                 self._print(words.notice_line(event), "yellow")
@@ -202,7 +201,7 @@ class Panel(AbstractContextManager["Panel"]):
             with self._lock:
                 frame = self._frame(self._overview, options.max_width, console.height)
             yield frame
-            yield Text()  # for the cursor: behind the frame, the terminal's ^C would begin a line that no one removes
+            yield Text()  # for the cursor: after the frame, the terminal's ^C would start a line that is never removed
 
     def _print(self, line: str, style: str = "") -> None:
         self._console.print(Text(line, style), highlight=False)
@@ -230,7 +229,7 @@ class Panel(AbstractContextManager["Panel"]):
 
 
 def _bar(phase: Phase, runs: list[RunProgress]) -> Table:
-    """How much of the phase is done, over all runs, and how long the slowest one still needs."""
+    """How much of the phase is done, over all runs, and the time left for the slowest."""
     place = PHASES.index(phase)
     heard = [run for run in runs if run.phase or place >= PHASES.index("training")]
     shares = [1.0 if _rank(run) > place else run.share if run.phase == phase else 0.0 for run in heard]
@@ -244,7 +243,7 @@ def _bar(phase: Phase, runs: list[RunProgress]) -> Table:
         ProgressBar(total=1.0, completed=share, style="dim", complete_style="cyan", finished_style="green"),
         Text(f"{int(100 * share)} %"),
     ]
-    if left and len(left) == len(at_work):  # else some run is slower in a way that no one knows yet
+    if left and len(left) == len(at_work):  # else the speed of some run is not known yet
         row.add_column(justify="right", no_wrap=True)
         cells.append(Text(f"{words.rough_duration(max(left))} left"))
     row.add_row(*cells)
@@ -252,9 +251,9 @@ def _bar(phase: Phase, runs: list[RunProgress]) -> Table:
 
 
 def _slowest_phase(runs: list[RunProgress]) -> Phase:
-    """The phase of the run that is least far. What comes before the training is done once, for all runs.
+    """The earliest phase of all runs. What comes before training is done once, for all runs.
 
-    A run of which nothing has been heard thus waits for the others' preparation, and then for its own training.
+    A run without news is thus waiting for that preparation, and then for its own training.
     """
     heard = [_rank(run) for run in runs if run.phase]
     if len(heard) < len(runs):
@@ -263,5 +262,5 @@ def _slowest_phase(runs: list[RunProgress]) -> Phase:
 
 
 def _rank(run: RunProgress) -> int:
-    """The place of the run's phase among all; -1 while nothing has been heard of it."""
+    """The place of the run's phase among all; -1 before its first news."""
     return -1 if run.phase is None else PHASES.index(run.phase)

@@ -1,4 +1,4 @@
-"""How displays put things: numbers, durations, speed, and a standard error that never stops a run."""
+"""What the displays share: numbers and durations as text, speed, and a standard error that never stops a run."""
 
 import contextlib
 import io
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 WINDOW = 15.0  # seconds: long enough to be steady, short enough to follow a change
 SHORTEST = 1.0  # seconds: less would be a guess
-MOST_LISTED = 5
-LONGEST_NAME = 40
+MOST_LISTED = 5  # names, or groups of names
+LONGEST_NAME = 40  # characters
 
 
 class PatientStderr(io.TextIOBase):
-    """The standard error of the moment. What it cannot take, as it is closed or broken, is lost without a word.
+    """The current standard error. If it is closed or broken, output is dropped silently.
 
-    A display is the least part of a run: hours of training must not end with the terminal that they were shown on.
+    Hours of training must not be lost because the terminal that showed them was closed.
     """
 
     def write(self, text: str) -> int:
@@ -33,13 +33,13 @@ class PatientStderr(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Pass on what is still held, if possible."""
+        """Flush the stream if possible."""
         with contextlib.suppress(OSError, ValueError):
             if stream := _current():
                 stream.flush()
 
     def isatty(self) -> bool:
-        """Whether someone may be looking."""
+        """Whether it is a terminal."""
         with contextlib.suppress(OSError, ValueError):
             stream = _current()
             return stream is not None and stream.isatty()
@@ -47,12 +47,12 @@ class PatientStderr(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """How text is encoded on its way."""
+        """The stream's encoding."""
         return getattr(_current(), "encoding", None) or "utf-8"
 
 
 def _current() -> TextIO | None:
-    """What `sys.stderr` is now; below rich's own stand-in, which would hand the text back to the display."""
+    """What `sys.stderr` is now, without rich's proxy, which would hand the text back to the display."""
     stream: TextIO | None = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
     return stream
 
@@ -70,13 +70,13 @@ def complain(text: str) -> None:
 
 
 class Speed:
-    """How fast an amount grows, from what was seen of it in the last seconds of this session."""
+    """How fast an amount grows, over the last seconds of this session."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, float]] = deque()  # time, amount
 
     def see(self, now: float, amount: float) -> None:
-        """The amount at this time. An amount that falls starts anew."""
+        """Record the amount at this time; a drop starts over."""
         if self._seen and amount < self._seen[-1][1]:
             self._seen.clear()
         self._seen.append((now, amount))
@@ -85,7 +85,7 @@ class Speed:
 
     @property
     def per_second(self) -> float | None:
-        """None while too little was seen, or if nothing grows."""
+        """None while too little is known, or if nothing grows."""
         if not self._seen:
             return None
         (first_time, first), (last_time, last) = self._seen[0], self._seen[-1]
@@ -95,14 +95,14 @@ class Speed:
 
 
 class RunProgress:
-    """One run as its news tell it.
+    """One run, as known from its news.
 
-    `elbos` has those of this session's reports: they are of the target itself, while the bound's own target changes
-    with the temperature, so that it falls as long as the temperature does.
+    `elbos` has the ELBOs of this session's reports: they are for the target itself, while the bound's target changes
+    with the temperature, so that the bound falls as long as the temperature does.
     """
 
     def __init__(self) -> None:
-        self.phase: Phase | None = None  # nothing heard yet
+        self.phase: Phase | None = None  # no news yet
         self.share = 0.0
         self.step = 0
         self.report: Report | None = None
@@ -111,7 +111,7 @@ class RunProgress:
         self._shares = Speed()
 
     def take(self, news: "News", now: float) -> None:
-        """Take in what is new."""
+        """Update from the news."""
         if news.phase != self.phase:
             self._shares = Speed()
         self.phase, self.share = news.phase, news.share
@@ -125,25 +125,25 @@ class RunProgress:
 
     @property
     def steps_per_second(self) -> float | None:
-        """Of the training, also when it is over."""
+        """Training speed, also after training."""
         return self._steps.per_second
 
     @property
     def seconds_left(self) -> float | None:
-        """Of the phase, if it goes on as it did lately."""
+        """Of the phase, at the recent speed."""
         speed = self._shares.per_second
         return None if speed is None else max(0.0, 1 - self.share) / speed
 
 
 def clock_time(seconds: float) -> str:
-    """`3:12` or `1:03:12`, for time that has passed."""
+    """Elapsed time: `3:12` or `1:03:12`."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def rough_duration(seconds: float) -> str:
-    """`40 s`, `3 min`, `1 h 20 min` or `2 d 3 h`, for time that is an estimate."""
+    """Estimated time: `40 s`, `3 min`, `1 h 20 min` or `2 d 3 h`."""
     if seconds < 99.5:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -162,14 +162,14 @@ def nats(value: float) -> str:
 
 
 def temperature(inverse: float) -> str:
-    """The temperature with three digits: `1`, `1.25`, `12.5`, `1,000`."""
+    """The temperature to three digits: `1`, `1.25`, `12.5`, `1,000`."""
     if not inverse > 0:
         return "∞"
     return f"{float(f'{1 / inverse:.3g}'):,.12g}"
 
 
 def rate(value: float) -> str:
-    """Steps a second: `250`, or `3.2` where it matters."""
+    """Steps per second: `250`, or `3.2` if it is small."""
     return f"{value:,.0f}" if value >= 9.95 else f"{value:.1f}"
 
 
@@ -179,12 +179,12 @@ def counted(count: int, one: str, many: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """User text without the signs that move a terminal's cursor or change its colours."""
+    """User text without characters that move a terminal's cursor or change its colours."""
     return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
 def shortened(text: str, width: int) -> str:
-    """The text, or as much of it as fits with a `…` at its end."""
+    """The text, cut to the width with a `…` at its end if it is too long."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
@@ -194,7 +194,7 @@ def notice_line(notice: "Notice") -> str:
 
 
 def overview_lines(overview: "Overview") -> list[str]:
-    """The report on the alignment and what will be done with it, a fact a line."""
+    """Facts about the alignment and the plan, one per line."""
     summary = overview.alignment
     lines = [
         f"{one_line(overview.source)}: {counted(summary.taxa, 'taxon', 'taxa')}, "
@@ -217,7 +217,7 @@ def overview_lines(overview: "Overview") -> list[str]:
 
 
 def _percent(share: float) -> str:
-    """`0 %` only if there is none."""
+    """`0 %` only if nothing is missing."""
     return "0 %" if share == 0 else "<0.1 %" if share < 0.001 else f"{100 * share:.1f} %"
 
 
@@ -226,6 +226,6 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _some(items: list[str], separator: str, rest: str) -> str:
-    """The first few items, and how many more there are."""
+    """The first few items, and how many more."""
     shown = separator.join(items[:MOST_LISTED])
     return shown if len(items) <= MOST_LISTED else f"{shown} and {len(items) - MOST_LISTED} {rest}"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from phloem.inference.gap import AmortizationGaps
 
 MARGIN = 0.06  # of the range, above and below
-LEAST = 1e-3  # of the mean weight: what is smaller does not count
+LEAST = 1e-3  # of the mean weight: smaller weights are not shown
 ERRORS = 2  # standard errors to each side
 
 
@@ -45,14 +45,14 @@ def training(
 ) -> Figure:
     """The multi-sample bound and the ELBO of one or more runs.
 
-    The bound is drawn from where the target is no longer tempered: before that it is of another target. Tempering is
-    shaded. The first steps are far below all others: the later half of every run has half of the axis or more.
+    The bound is drawn only where the target is not tempered: before, it is a bound for another target. Tempering is
+    shaded. The first steps are far below all others: the second half of every run gets at least half of the axis.
     """
     if not len(histories) or not all(map(len, histories)):
         raise BadArgument("training plot: every run needs at least one report.")
     names = names or [f"run {number}" for number in range(1, len(histories) + 1)]
     if len(names) != len(histories):
-        raise BadArgument(f"training plot: {len(names)} names for {len(histories)} runs. Give one each.")
+        raise BadArgument(f"training plot: {len(names)} names for {len(histories)} runs. Give one per run.")
     runs = [np.array(history, np.float64) for history in histories]  # (reports, fields)
     columns = {name: column for column, name in enumerate(Report._fields)}
     with styled():
@@ -83,7 +83,7 @@ def training(
 
 
 def _shade_tempering(ax: Axes, runs: Sequence[FloatArray], columns: dict[str, int]) -> None:
-    """From the start to the first report of a run that is no longer tempered; of several runs, the last."""
+    """From the start to the first report that is not tempered; of several runs, the latest."""
     ends = []
     for run in runs:
         tempered = run[:, columns["inverse_temperature"]] < 1
@@ -95,7 +95,7 @@ def _shade_tempering(ax: Axes, runs: Sequence[FloatArray], columns: dict[str, in
 
 
 def _limits(runs: Sequence[FloatArray], columns: dict[str, int]) -> tuple[float, float]:
-    """Up to the highest value; down to twice as far as the median of a run's ELBOs, and to its last quarter."""
+    """From the highest value down to twice the distance of a run's median ELBO, and at least to its last quarter."""
     elbos = [run[np.isfinite(run[:, columns["elbo"]]), columns["elbo"]] for run in runs]
     elbos = [elbo for elbo in elbos if len(elbo)]
     if not elbos:
@@ -108,7 +108,7 @@ def _limits(runs: Sequence[FloatArray], columns: dict[str, int]) -> tuple[float,
 
 
 def _is_whole(run: FloatArray, columns: dict[str, int]) -> BoolArray:
-    """Reports whose bound is of the target itself: none of the steps since the last one was tempered."""
+    """Reports whose bound is for the target itself: no step since the previous report was tempered."""
     temperature = run[:, columns["inverse_temperature"]]
     return np.asarray(np.minimum(temperature, np.append(1, temperature[:-1])) >= 1)
 
@@ -123,13 +123,12 @@ def weights(
 ) -> Figure:
     """The weights of draws from Q, the largest first, as multiples of their mean, both axes logarithmic.
 
-    For a Q that is the posterior all weights are 1. The tail to which the Pareto distribution is fitted, the largest
-    min(n / 5, 3 √n), has a colour of its own; its slope is about -k̂. The two
-    diagnostics are written down where they are given.
+    If Q is the posterior, all weights are 1. The tail to which the Pareto distribution is fitted, the largest
+    min(n / 5, 3 √n), has another colour; its slope is about -k̂. The two diagnostics are printed where they are given.
     """
     logs = np.asarray(log_weights, np.float64).ravel()
     if not len(logs) or not np.isfinite(logs.max()) or np.isnan(logs).any():
-        raise BadArgument("weight plot: at least one weight above zero is needed, and none that is infinite or nan.")
+        raise BadArgument("weight plot: give at least one weight above zero, and none that is infinite or nan.")
     logs = np.sort(logs)[::-1]
     shifted = np.exp(logs - logs[0])
     relative = shifted / shifted.mean()
@@ -195,7 +194,7 @@ def gaps(
         ax.set_ylim(bottom=min(0.0, float(np.nanmin(found.gap - ERRORS * found.gap_error))))
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         handles, labels = ax.get_legend_handles_labels()
-        order = [len(labels) - 1, *range(len(labels) - 1)]  # error bars come last by themselves
+        order = [len(labels) - 1, *range(len(labels) - 1)]  # by default, error bars come last
         ax.legend(
             [handles[place] for place in order],
             [labels[place] for place in order],

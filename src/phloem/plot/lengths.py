@@ -20,20 +20,21 @@ from phloem.plot.style import (
     axes_for,
     figure_of,
     styled,
+    write,
 )
-from phloem.plot.trees import write
 from phloem.trees.branch_lengths import SplitLengths, shortest_interval
 from phloem.trees.branch_lengths import tree_lengths as sums_of_lengths
 from phloem.trees.consensus import SummaryTree
 from phloem.trees.sample import GroupedTrees
+from phloem.trees.tree import members_below
 
-ROW = 0.125  # inches a branch
+ROW = 0.125  # inches per branch
 FRAME = 0.55  # inches for the axis and its label
 FEWEST_BINS, MOST_BINS = 10, 60
 
 
 def clade_name(taxa: Sequence[str], members: BoolArray, limit: int = 2) -> str:
-    """The taxa on the smaller side of a split: the first few, and how many more there are."""
+    """The taxa on the smaller side of a split: the first few, and how many more."""
     side = members if 2 * int(members.sum()) <= len(taxa) else ~members
     names = [taxa[taxon] for taxon in np.flatnonzero(side).tolist()]
     shown = ", ".join(names[:limit])
@@ -41,7 +42,7 @@ def clade_name(taxa: Sequence[str], members: BoolArray, limit: int = 2) -> str:
 
 
 class _Branches(NamedTuple):
-    """What is drawn of each branch, (branches,) but for the members."""
+    """What is drawn of each branch, (branches,) except for the members."""
 
     members: BoolArray  # (branches, n)
     frequency: FloatArray
@@ -58,9 +59,9 @@ def branch_lengths(
     width: float = TWO_COLUMNS,
     ax: Axes | None = None,
 ) -> Figure:
-    """The branches of a tree, or all that are frequent in a sample, the longest at the top: mean and 95 % interval.
+    """Mean and 95 % interval of each branch of a tree, or of each frequent one of a sample, the longest at the top.
 
-    frequency: the least that a branch must have to be drawn. most: how many are drawn at most, the longest ones.
+    frequency: the least for a branch to be drawn. most: draw at most this many, the longest ones.
     """
     if most < 1:
         raise BadArgument(f"branch length plot: {most} branches. Draw at least 1.")
@@ -69,7 +70,7 @@ def branch_lengths(
     branches = _of_tree(lengths) if isinstance(lengths, SummaryTree) else _of_splits(lengths)
     known = np.flatnonzero(np.isfinite(branches.mean) & (branches.frequency >= frequency))
     if not len(known):
-        raise BadArgument("branch length plot: no branch with a length is as frequent. Lower the frequency.")
+        raise BadArgument("branch length plot: no branch that is frequent enough has a length. Lower the frequency.")
     chosen = known[np.argsort(-branches.mean[known], kind="stable")][:most]
     is_pendant = branches.members[chosen].sum(axis=1) == 1
     rows = np.arange(len(chosen))
@@ -94,7 +95,7 @@ def branch_lengths(
 
 
 def _label(taxa: tuple[str, ...], branches: _Branches, branch: int) -> str:
-    """The clade, and how frequent it is where that is in doubt."""
+    """The clade, with its frequency unless it is certain."""
     name = clade_name(taxa, branches.members[branch])
     frequency = branches.frequency[branch]
     return name if frequency >= 0.995 else f"{name} ({100 * frequency:.0f} %)"
@@ -105,14 +106,9 @@ def _of_splits(lengths: SplitLengths) -> _Branches:
 
 
 def _of_tree(summary: SummaryTree) -> _Branches:
-    """All branches of a tree; the two that meet at a root of degree two are drawn as they are."""
-    parent, leaf_count = summary.tree.parent, summary.tree.leaf_count
-    members = np.zeros((len(parent), leaf_count), np.bool_)
-    members[:leaf_count] = np.eye(leaf_count, dtype=np.bool_)
-    for node in range(len(parent) - 1):
-        members[parent[node]] |= members[node]
-    parts = (summary.support, summary.length, summary.lower, summary.upper)
-    return _Branches(members[:-1], *(part[:-1] for part in parts))
+    """All branches of a tree; the two at a root of degree two are drawn separately."""
+    parts = (members_below(summary.tree), summary.support, summary.length, summary.lower, summary.upper)
+    return _Branches(*(part[:-1] for part in parts))
 
 
 def tree_lengths(trees: GroupedTrees, *, width: float = ONE_COLUMN, ax: Axes | None = None) -> Figure:

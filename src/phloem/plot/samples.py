@@ -9,16 +9,28 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
 from phloem.errors import BadArgument
 from phloem.plot.lengths import clade_name
-from phloem.plot.style import BLUE, FAINT, INK, MUTED, ONE_COLUMN, SMALL_SIZE, VERMILION, axes_for, figure_of, styled
-from phloem.plot.trees import write, write_below
+from phloem.plot.style import (
+    BLUE,
+    FAINT,
+    INK,
+    MUTED,
+    ONE_COLUMN,
+    SMALL_SIZE,
+    VERMILION,
+    axes_for,
+    figure_of,
+    styled,
+    write,
+    write_below,
+)
 from phloem.trees.sample import ROUNDING, TreeSample, check_same_taxa
-from phloem.trees.splits import SplitFrequencies, split_table
+from phloem.trees.splits import SplitFrequencies, split_table, without_first
 
 SHARES = (0.5, 0.9, 0.95, 0.99)
 MOST_LINEAR = 30  # topologies; more are ranked on a logarithmic axis
 KEY = 27  # points below the axes, under their label, where the key to the numbers begins
-LINE = 0.1  # inches a line of the key
-LEAST_LABELLED = 0.01  # difference that is worth a label
+LINE = 0.1  # inches per line of the key
+LEAST_LABELLED = 0.01  # least difference that gets a label
 
 
 def topologies(
@@ -68,9 +80,9 @@ def clades(
     width: float = ONE_COLUMN,
     ax: Axes | None = None,
 ) -> Figure:
-    """A dot for each clade that either sample has, those that differ most with a number; a key below has their taxa.
+    """A dot for each clade of either sample; those that differ most are numbered, and a key below has their taxa.
 
-    Samples that agree have all dots on the diagonal. The largest difference stands in the corner.
+    Where the samples agree, dots are on the diagonal. The largest difference is in the corner.
     """
     if labelled < 0:
         raise BadArgument(f"clade plot: {labelled} labels. Give 0 or more.")
@@ -102,4 +114,4 @@ def _with_taxa(splits: SplitFrequencies, taxa: tuple[str, ...]) -> SplitFrequenc
     """The same splits with the taxa in another order."""
     place = {name: taxon for taxon, name in enumerate(splits.taxa)}
     members = splits.members[:, [place[name] for name in taxa]]
-    return SplitFrequencies(taxa, members ^ members[:, :1], splits.frequencies)  # the side without what is taxon 0 now
+    return SplitFrequencies(taxa, without_first(members), splits.frequencies)

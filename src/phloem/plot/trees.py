@@ -1,21 +1,15 @@
 """Trees as figures: a summary tree as a phylogram, and a cloud of many trees."""
 
-import math
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.markers import TICKLEFT
-from matplotlib.transforms import ScaledTranslation
-from numpy.typing import ArrayLike
 
 from phloem.arrays import FloatArray, IntArray, LongArray
 from phloem.errors import BadArgument, quoted
@@ -27,134 +21,42 @@ from phloem.plot.style import (
     MUTED,
     ORANGE,
     PALETTE,
+    POINTS,
     SMALL_SIZE,
     TEXT_SIZE,
     TWO_COLUMNS,
     VERMILION,
     axes_for,
+    axes_points,
     figure_of,
-    fonts,
     styled,
+    text_widths,
+    write,
 )
+from phloem.report.charts import nice_step
+from phloem.report.wording import printable
 from phloem.trees.consensus import SummaryTree
 from phloem.trees.layout import TreeLayout, ladder_order, lay_out
 from phloem.trees.sample import TreeSample, check_same_taxa, group_rows
 
-POINTS = 72  # an inch
-FINENESS = 10  # dots a point when text is measured, so that rounding to dots does not count
 ROW = 1.3  # height of a row, in heights of its name
-SMALLEST_NAME = 4.5  # points, in a figure of our own
+SMALLEST_NAME = 4.5  # points, in a new figure
 MARGINS = 0.1  # inches above and below all
 FOOT_LINE = 12  # points below the last row, for a line of it: scale bar, its text, legend
 GAP = 2.5  # points between a leaf and its name
-LONGEST_NAMES = 0.6  # of the width: the tree has the rest
+LONGEST_NAMES = 0.6  # most of the width that names may take; the tree has the rest
 Supports = Literal["numbers", "colors", "none"]
 SUPPORTS: tuple[Supports, ...] = ("numbers", "colors", "none")
 MOST_NUMBERS = 100  # taxa up to which supports are numbers unless asked otherwise
 STUB = 6  # points, of a root
-NUMBERS = 0.75  # size of supports, in sizes of names
-BESIDE = 0.45  # rows from a name in which it would meet a number; between two names there is room for one
-# Least support, colour, and words. Strong support is ink: what is coloured deserves a look.
+NUMBERS = 0.75  # size of supports, relative to names
+BESIDE = 0.45  # rows: a number closer to a name would overlap it; between two names there is room for one
+# Least support, colour, and label. Strong support has the colour of ink: colours mark what deserves attention.
 CLASSES = ((0.95, INK, "≥ 95 %"), (0.75, BLUE, "75–95 %"), (0.5, ORANGE, "50–75 %"), (0.0, VERMILION, "< 50 %"))
-# A line with a share s of the weight has 1 - exp(-density * s) of its colour. Trees with lengths share no line exactly.
+# Opacity of a line with a share s of the weight: 1 - exp(-density * s). Trees with lengths never share a line exactly.
 DENSITY, DENSITY_WITH_LENGTHS = 10.0, 25.0
-FAINTEST = 0.015  # share of a colour that is still seen when many lines add up
-MOST_VECTOR_LINES = 20_000  # more are one picture inside a PDF or SVG, which would be huge
-
-
-def write(
-    ax: Axes, texts: Sequence[str], x: ArrayLike, y: ArrayLike, offset: tuple[float, float], **style: Any
-) -> None:
-    """Each text at its place in data coordinates, moved by `offset` in points right and up. None is cut."""
-    moved = ax.transData + _points(ax, *offset)
-    for text, place, height in zip(texts, np.asarray(x).tolist(), np.asarray(y).tolist(), strict=True):
-        ax.text(place, height, text, transform=moved, **style)
-
-
-def write_below(ax: Axes, text: str, distance: float, **style: Any) -> None:
-    """Text that begins so many points below the lower left corner of the axes."""
-    ax.text(0, 0, text, transform=ax.transAxes + _points(ax, 0, -distance), va="top", **style)
-
-
-def text_widths(texts: Sequence[str], size: float) -> FloatArray:
-    """Points across, (texts,), in the fonts of all figures."""
-    renderer = _measure()
-    font = FontProperties(family=fonts(), size=size)
-    return np.array([renderer.get_text_width_height_descent(text, font, False)[0] for text in texts]) / FINENESS
-
-
-def axes_points(ax: Axes) -> tuple[float, float]:
-    """Width and height of the axes in points, as they are before any layout."""
-    extent = ax.get_window_extent()
-    dots = figure_of(ax).dpi / POINTS
-    return float(extent.width / dots), float(extent.height / dots)
-
-
-def _points(ax: Axes, right: float, up: float) -> ScaledTranslation:
-    return ScaledTranslation(right / POINTS, up / POINTS, figure_of(ax).dpi_scale_trans)
-
-
-@cache
-def _measure() -> RendererAgg:
-    return RendererAgg(1, 1, POINTS * FINENESS)
-
-
-def tree_axes(ax: Axes | None, leaf_count: int, width: float, *, scale_bar: bool, legend: bool) -> Axes:
-    """Axes without frame, with a row for each leaf and a foot for what else there is; new ones are as high as needed.
-
-    Up to 40 leaves have names of the usual size; from there on these shrink, to the smallest at 240.
-    """
-    size = np.interp(leaf_count, [40, 240], [TEXT_SIZE, SMALLEST_NAME])
-    foot = FOOT_LINE * (2 * scale_bar + legend)
-    is_new = ax is None
-    ax = axes_for(ax, width, (leaf_count * size * ROW + foot) / POINTS + MARGINS)
-    ax.set_axis_off()
-    if is_new and (engine := figure_of(ax).get_layout_engine()):
-        engine.execute(figure_of(ax))  # the axes' size is known from here on
-    height = axes_points(ax)[1]
-    rows = leaf_count * (1 + foot / max(1.0, height - foot))
-    ax.set_ylim(rows - 0.5, -0.5)  # the first leaf at the top
-    return ax
-
-
-def name_size(ax: Axes) -> float:
-    """Points that names may have, for the rows not to overlap."""
-    bottom, top = ax.get_ylim()
-    return min(TEXT_SIZE, max(1.0, axes_points(ax)[1] / (bottom - top) / ROW))
-
-
-def write_names(ax: Axes, names: Sequence[str], x: FloatArray, y: FloatArray) -> None:
-    """Leaf names, each right of its place, and x-limits from 0 that leave room for them; too long ones are smaller."""
-    width = axes_points(ax)[0]
-    shown = [_printable(name) for name in names]
-    size = name_size(ax)
-    widths = text_widths(shown, size)
-    if (excess := float(widths.max()) / (LONGEST_NAMES * width - 2 * GAP)) > 1:
-        size, widths = size / excess, widths / excess
-    left = 1 - (widths + 2 * GAP) / width  # share of the width up to the leaf
-    ax.set_xlim(0, float((x / left).max()) or 1.0)
-    write(ax, shown, x, y, (GAP, 0), va="center_baseline", size=size, in_layout=False)
-
-
-def draw_scale_bar(ax: Axes, depth: float, leaf_count: int) -> None:
-    """A bar of a round length, about a sixth of the tree's depth, below the first column."""
-    if not depth > 0:
-        return
-    length = _round_length(depth / 6)
-    bottom, top = ax.get_ylim()
-    y = leaf_count - 0.5 + 0.7 * FOOT_LINE * (bottom - top) / axes_points(ax)[1]
-    ax.plot([0, length], [y, y], color=INK, linewidth=1.5 * AXIS_WIDTH, clip_on=False)
-    write(ax, [f"{length:g} substitutions per site"], [0], [y], (0, -2), va="top", size=SMALL_SIZE)
-
-
-def _round_length(target: float) -> float:
-    """The largest of 1, 2 and 5 times a power of ten up to the target."""
-    power = 10.0 ** math.floor(math.log10(target))
-    return max(step * power for step in (1, 2, 5) if step * power <= target * (1 + 1e-9))
-
-
-def _printable(name: str) -> str:
-    return "".join(sign if sign.isprintable() else " " for sign in name)
+FAINTEST = 0.015  # opacity that is still visible when many lines add up
+MOST_VECTOR_LINES = 20_000  # more are rasterised inside a PDF or SVG, which would be huge
 
 
 def tree(
@@ -167,8 +69,8 @@ def tree(
 ) -> Figure:
     """A consensus or other summary tree, drawn from the root to the right, small clades first.
 
-    supports: as `numbers` in percent, as dots with `colors`, or `none`; numbers up to 100 taxa unless said otherwise.
-    intervals: bars from the lower to the upper end of each branch's 95 % interval, where the branch begins.
+    supports: as `numbers` in percent, as dots with `colors`, or `none`; by default numbers up to 100 taxa, else colors.
+    intervals: bars for the 95 % interval of each branch length, measured from the start of the branch.
     width: of a new figure, in inches; its height grows with the taxa. A tree without lengths is drawn with all leaves
     at the same depth. A rooted tree has a stub at its root.
     """
@@ -209,8 +111,8 @@ def _draw_branches(ax: Axes, summary: SummaryTree, layout: TreeLayout) -> None:
 
 
 def _draw_intervals(ax: Axes, summary: SummaryTree, layout: TreeLayout) -> FloatArray:
-    """A broad, pale bar from the least to the largest length of each branch, from where it begins; where they end."""
-    starts = layout.x[summary.tree.parent]  # the root's own is not used: its interval is nan
+    """A broad, pale bar from the lower to the upper length of each branch; returns where the bars end, (nodes,)."""
+    starts = layout.x[summary.tree.parent]  # the root's interval is nan
     low, high = starts + summary.lower, starts + summary.upper
     known = np.isfinite(low) & np.isfinite(high)
     bars = _lines(low[known], layout.y[known], high[known], layout.y[known])
@@ -223,7 +125,7 @@ def _draw_intervals(ax: Axes, summary: SummaryTree, layout: TreeLayout) -> Float
 
 
 def _write_supports(ax: Axes, summary: SummaryTree, layout: TreeLayout, inner: LongArray) -> None:
-    """Percent above the branch where it is long enough, else beside the node, unless a name is there."""
+    """Percent above the branch where it is long enough, else beside the node, unless a name is in the way."""
     size = NUMBERS * name_size(ax)
     percents = np.array([f"{100 * support:.0f}" for support in summary.support[inner]])
     scale = axes_points(ax)[0] / ax.get_xlim()[1]  # points a unit of length
@@ -270,11 +172,11 @@ def cloud(
     width: float = TWO_COLUMNS,
     ax: Axes | None = None,
 ) -> Figure:
-    """Trees over each other, each as strong as its weight, leaves in the order of one tree.
+    """Trees drawn over each other, each as opaque as its weight, all with the same order of leaves.
 
-    like: a consensus that gives the order of the leaves; without it the most probable topology does. colored: how many
-    of the most probable topologies have a colour of their own; the others are grey. Trees without lengths are drawn
-    with all leaves at the same depth. All hang on the first taxon's neighbour. A few hundred trees are enough.
+    like: a consensus that gives the order of the leaves; by default the most probable topology does. colored: how many
+    of the most probable topologies get a colour; the others are grey. Trees without lengths are drawn with all leaves
+    at the same depth. All are rooted at the first taxon's neighbour. A few hundred trees are enough.
     """
     if not len(trees) or not trees.weights.any():
         raise BadArgument("cloud plot: no tree with a weight was given.")
@@ -306,7 +208,7 @@ def cloud(
 
 
 def _order(trees: TreeSample, like: SummaryTree) -> IntArray:
-    """The summary's leaves from the first to the last, by the sample's numbers."""
+    """The summary's leaves from the first to the last, in the sample's numbering."""
     check_same_taxa(like.taxa, trees.taxa, "cloud plot")
     number = {name: taxon for taxon, name in enumerate(trees.taxa)}
     order = ladder_order(like.tree.parent, like.tree.leaf_count)
@@ -338,12 +240,12 @@ def _draw_trees(ax: Axes, trees: TreeSample, x: FloatArray, y: FloatArray, place
 
 
 def _draw_guides(ax: Axes, tips: FloatArray, names_at: FloatArray, rows: FloatArray) -> None:
-    """From the nearest end of a leaf's branch to its name."""
+    """Faint lines from the leaves to their names."""
     ax.hlines(rows, tips.min(axis=0), names_at, colors=FAINT, linewidths=0.4, zorder=0)
 
 
 def _draw_legend(ax: Axes, shares: FloatArray, colors: list[str], colored: int) -> None:
-    """The share of the coloured topologies, and that of all others."""
+    """The probabilities of the coloured topologies, and of all others together."""
     entries = [(colors[rank], shares[rank]) for rank in range(min(colored, len(shares)))]
     if len(shares) > colored:
         entries.append((MUTED, float(shares[colored:].sum())))
@@ -352,3 +254,51 @@ def _draw_legend(ax: Axes, shares: FloatArray, colors: list[str], colored: int) 
         words[-1] += f" in {len(shares) - colored} others"
     handles = [Line2D([], [], color=color, label=word) for (color, _), word in zip(entries, words, strict=True)]
     ax.legend(handles=handles, loc="lower right", ncols=len(handles), borderaxespad=0, columnspacing=1.2)
+
+
+def tree_axes(ax: Axes | None, leaf_count: int, width: float, *, scale_bar: bool, legend: bool) -> Axes:
+    """Axes without a frame, with a row for each leaf and room below for scale bar and legend; new ones fit the tree.
+
+    Names have the usual size up to 40 leaves, and shrink from there to the smallest at 240.
+    """
+    size = np.interp(leaf_count, [40, 240], [TEXT_SIZE, SMALLEST_NAME])
+    foot = FOOT_LINE * (2 * scale_bar + legend)
+    is_new = ax is None
+    ax = axes_for(ax, width, (leaf_count * size * ROW + foot) / POINTS + MARGINS)
+    ax.set_axis_off()
+    if is_new and (engine := figure_of(ax).get_layout_engine()):
+        engine.execute(figure_of(ax))  # the axes' size is known from here on
+    height = axes_points(ax)[1]
+    rows = leaf_count * (1 + foot / max(1.0, height - foot))
+    ax.set_ylim(rows - 0.5, -0.5)  # the first leaf at the top
+    return ax
+
+
+def name_size(ax: Axes) -> float:
+    """The size in points at which names of neighbouring rows do not overlap."""
+    bottom, top = ax.get_ylim()
+    return min(TEXT_SIZE, max(1.0, axes_points(ax)[1] / (bottom - top) / ROW))
+
+
+def write_names(ax: Axes, names: Sequence[str], x: FloatArray, y: FloatArray) -> None:
+    """Leaf names, each to the right of its leaf, and x-limits with room for them; long names make all smaller."""
+    width = axes_points(ax)[0]
+    shown = [printable(name) for name in names]
+    size = name_size(ax)
+    widths = text_widths(shown, size)
+    if (excess := float(widths.max()) / (LONGEST_NAMES * width - 2 * GAP)) > 1:
+        size, widths = size / excess, widths / excess
+    left = 1 - (widths + 2 * GAP) / width  # share of the width up to the leaf
+    ax.set_xlim(0, float((x / left).max()) or 1.0)
+    write(ax, shown, x, y, (GAP, 0), va="center_baseline", size=size, in_layout=False)
+
+
+def draw_scale_bar(ax: Axes, depth: float, leaf_count: int) -> None:
+    """A bar of a round length, about a sixth of the tree's depth, below the tree."""
+    if not depth > 0:
+        return
+    length = nice_step(depth / 6)
+    bottom, top = ax.get_ylim()
+    y = leaf_count - 0.5 + 0.7 * FOOT_LINE * (bottom - top) / axes_points(ax)[1]
+    ax.plot([0, length], [y, y], color=INK, linewidth=1.5 * AXIS_WIDTH, clip_on=False)
+    write(ax, [f"{length:g} substitutions per site"], [0], [y], (0, -2), va="top", size=SMALL_SIZE)

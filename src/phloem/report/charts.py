@@ -1,35 +1,37 @@
-"""Histograms and curves with round axes: what the templates draw, in percent of the plot both ways."""
+"""Histograms and training curves with round axes, in percent of the plot, ready for the templates."""
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from phloem.arrays import FloatArray
-from phloem.inference.training import Report
 from phloem.report.wording import MINUS
 
+if TYPE_CHECKING:  # it imports torch, which a page need not wait for
+    from phloem.inference.training import Report
+
 BINS = 36
-RUN_LOOKS = 6  # colours of the style sheet for runs, used in turn
-MOST_POINTS = 400  # of a curve
+RUN_LOOKS = 6  # colours for runs in the style sheet, used in turn
+MOST_POINTS = 400  # per curve
 
 
 class Tick(NamedTuple):
-    """A number of an axis and where it stands, in percent of the axis."""
+    """A number on an axis and its place, in percent of the axis."""
 
     place: float
     label: str
 
 
 def nice_step(rough: float) -> float:
-    """1, 2 or 5 times a power of ten, the nearest that is not above a rough value, if one of them is."""
+    """The largest of 1, 2 and 5 times a power of ten up to a rough value."""
     power = 10.0 ** math.floor(math.log10(rough))
     return next(factor * power for factor in (5, 2, 1) if factor * power <= rough * (1 + 1e-9))
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[Tick]:
-    """Round numbers from `low` to `high`, at most so many, at least one if there is any."""
+    """At most `most` round numbers from `low` to `high`."""
     if not high > low:
         return [Tick(50.0, _label(low, 0))]
     step = nice_step((high - low) / most)
@@ -50,7 +52,7 @@ def log_ticks(low: float, high: float) -> list[Tick]:
 
 
 def whole_powers(low: int, high: int, most: int = 6) -> list[int]:
-    """Powers of ten at even distances from `high` downwards, at most so many."""
+    """At most `most` evenly spaced powers of ten from `high` downwards."""
     every = math.ceil((high - low + 1) / most)
     return list(range(high, low - 1, -every))[::-1]
 
@@ -65,13 +67,13 @@ def _label(number: float, places: int) -> str:
 
 
 class Bar(NamedTuple):
-    """A bar from the floor of the plot."""
+    """A bar of a histogram."""
 
     x: str
     y: str
     width: str
     height: str
-    is_inside: bool  # of the interval that is marked
+    is_inside: bool  # of the marked interval
 
 
 class Histogram(NamedTuple):
@@ -83,7 +85,7 @@ class Histogram(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A line of one run, in a box of 1000 by 1000."""
+    """The curve of one run, in a box of 1000 by 1000."""
 
     points: str
     look: int
@@ -97,14 +99,14 @@ class CurveChart(NamedTuple):
     curves: list[Curve]
     x_ticks: list[Tick]
     y_ticks: list[Tick]
-    tempered: float  # percent of the width in which the likelihood is tempered
-    is_cut: bool  # whether some values lie outside of the plot
+    tempered: float  # percent of the width, from the left, in which the likelihood is tempered
+    is_cut: bool  # whether some values are outside the plot
 
 
 def histogram(
     values: FloatArray, weights: FloatArray, *, inside: tuple[float, float], mean: float, log: bool = False
 ) -> Histogram | None:
-    """Weighted counts in even bins over the whole range; None if there is nothing to count.
+    """Weighted counts in equal bins over the whole range; None if there is nothing to count.
 
     With `log`, values are logarithms to base 10 and the axis has powers of ten.
     """
@@ -112,7 +114,7 @@ def histogram(
     if not use.any():
         return None
     low, high = float(values[use].min()), float(values[use].max())
-    if not high - low > 1e-9 * max(1.0, abs(low)):  # one value only: a bar in the middle
+    if not high - low > 1e-9 * max(1.0, abs(low)):  # a single value: one bar in the middle
         low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
     counts, edges = np.histogram(values[use], BINS, (low, high), weights=weights[use])
     tallest = float(counts.max())
@@ -131,7 +133,7 @@ def histogram(
     return Histogram(bars, axis, 100 * (mean - low) / (high - low))
 
 
-def training_charts(histories: Sequence[Sequence[Report]]) -> list[CurveChart]:
+def training_charts(histories: "Sequence[Sequence[Report]]") -> list[CurveChart]:
     """The multi-sample bound and the ELBO of every run; empty if no run has a report."""
     if not any(histories):
         return []
@@ -143,7 +145,7 @@ def training_charts(histories: Sequence[Sequence[Report]]) -> list[CurveChart]:
     ]
 
 
-def _chart(title: str, field: str, histories: Sequence[Sequence[Report]], last: int) -> CurveChart | None:
+def _chart(title: str, field: str, histories: "Sequence[Sequence[Report]]", last: int) -> CurveChart | None:
     lines = [
         [(report.step, float(getattr(report, field))) for report in history if math.isfinite(getattr(report, field))]
         for history in histories
@@ -169,9 +171,9 @@ def _chart(title: str, field: str, histories: Sequence[Sequence[Report]], last: 
 
 
 def _shown_range(
-    lines: list[list[tuple[int, float]]], histories: Sequence[Sequence[Report]], last: int
+    lines: list[list[tuple[int, float]]], histories: "Sequence[Sequence[Report]]", last: int
 ) -> tuple[float, float]:
-    """A range in which the end of the training can be seen: that of the last third, as far as it is not tempered."""
+    """A range that shows the end of training: that of the last third, as far as it is not tempered."""
     untempered = min(
         (report.step for history in histories for report in history if report.inverse_temperature >= 1), default=last
     )
@@ -185,7 +187,7 @@ def _shown_range(
 
 
 def curve_points(line: list[tuple[int, float]], last: int, low: float, high: float) -> str:
-    """Corners of a curve; those far outside are held near the plot, so that no number is huge."""
+    """The points of a curve; those far outside are moved closer, so that no number is huge."""
     every = max(1, math.ceil(len(line) / MOST_POINTS))
     kept = line[::every] + (line[-1:] if (len(line) - 1) % every else [])
     return " ".join(

@@ -10,55 +10,23 @@ from phloem.report.charts import Tick, ticks
 from phloem.report.contents import ReportContents
 from phloem.report.wording import brief, interval, length, percent
 from phloem.trees.consensus import SummaryTree
-from phloem.trees.tree import Tree
+from phloem.trees.splits import without_first
+from phloem.trees.tree import members_below
 
-LEAST_PROBABILITY = 0.01
+LEAST_PROBABILITY = 0.01  # of a clade in the table
 MOST_CLADES = 500
-MOST_NAMES = 60
+MOST_NAMES = 60  # of a clade
 MOST_BRANCHES = 200
 
 
-def members_below(tree: Tree) -> BoolArray:
-    """The taxa below every node, (nodes, n)."""
-    members = np.zeros((len(tree.parent), tree.leaf_count), np.bool_)
-    members[np.arange(tree.leaf_count), np.arange(tree.leaf_count)] = True
-    for node, above in enumerate(tree.parent[:-1].tolist()):  # children are numbered below parents
-        members[above] |= members[node]
-    return members
-
-
-def without_first(members: BoolArray) -> BoolArray:
-    """Of each split the side without taxon 0, (splits, n), whichever side is given."""
-    return np.asarray(members ^ members[:, :1])
-
-
-def split_keys(members: BoolArray) -> list[bytes]:
-    """What tells splits apart, whichever of their sides are given."""
-    return [row.tobytes() for row in np.packbits(without_first(members), axis=1)]
-
-
-def consensus_keys(consensus: SummaryTree) -> set[bytes]:
-    """The splits of a tree's branches."""
-    return set(split_keys(members_below(consensus.tree)[:-1]))
-
-
-def smaller_side(members: BoolArray) -> IntArray:
-    """The taxa of a split's smaller side; of two equal ones that without taxon 0."""
-    taxa = len(members)
-    inside = members if not members[0] else ~members
-    if 2 * int(inside.sum()) > taxa:
-        inside = ~inside
-    return np.flatnonzero(inside).astype(np.int32)
-
-
 class Clade(NamedTuple):
-    """A row of the clade table, with what it is sorted by beside what is read."""
+    """A row of the clade table: sort keys, and the text beside them."""
 
     probability: float
     probability_text: str
     size: int
     first_names: str
-    names: str  # all of them if they are not too many; nothing if the first ones are all
+    names: str  # all of them up to a limit; empty if `first_names` has them all
     mean: float
     mean_text: str
     interval_width: float
@@ -67,14 +35,14 @@ class Clade(NamedTuple):
 
 
 class CladeTable(NamedTuple):
-    """The most probable clades, and how many are not shown."""
+    """The most probable clades, and how many are left out."""
 
     rows: list[Clade]
     left_out: int
 
 
 class BranchRow(NamedTuple):
-    """A branch of the consensus: places in percent of the axis."""
+    """A branch of the consensus; numbers are in percent of the axis."""
 
     label: str
     is_tip: bool
@@ -95,7 +63,7 @@ class BranchTable(NamedTuple):
 
 
 def clade_table(contents: ReportContents) -> CladeTable:
-    """Splits that are not trivial, most probable first."""
+    """The nontrivial splits, most probable first."""
     splits, taxa = contents.splits, contents.splits.taxa
     in_consensus = consensus_keys(contents.consensus)
     probable = [number for number in range(len(taxa), len(splits.mean)) if splits.frequency[number] > 0]
@@ -122,7 +90,7 @@ def clade_table(contents: ReportContents) -> CladeTable:
 
 
 def branch_table(contents: ReportContents) -> BranchTable:
-    """Every branch of the consensus whose length is known, the longest first."""
+    """The branches of the consensus whose length is known, the longest first."""
     consensus, taxa = contents.consensus, contents.consensus.taxa
     root = len(consensus.tree.parent) - 1
     known = [node for node in range(root) if math.isfinite(consensus.length[node])]
@@ -163,5 +131,24 @@ def _all_names(taxa: tuple[str, ...], side: IntArray) -> str:
 
 
 def _finite(value: float) -> float:
-    """A number to sort by: what is not known comes before all that is."""
+    """A sort key that puts unknown values first."""
     return value if math.isfinite(value) else -1.0
+
+
+def split_keys(members: BoolArray) -> list[bytes]:
+    """Keys that are equal for equal splits, whichever of their sides is given."""
+    return [row.tobytes() for row in np.packbits(without_first(members), axis=1)]
+
+
+def consensus_keys(consensus: SummaryTree) -> set[bytes]:
+    """The keys of a tree's splits."""
+    return set(split_keys(members_below(consensus.tree)[:-1]))
+
+
+def smaller_side(members: BoolArray) -> IntArray:
+    """The taxa on a split's smaller side; of two equal sides the one without taxon 0."""
+    taxa = len(members)
+    inside = members if not members[0] else ~members
+    if 2 * int(inside.sum()) > taxa:
+        inside = ~inside
+    return np.flatnonzero(inside).astype(np.int32)

@@ -1,25 +1,27 @@
-"""All that a report shows, as results, with where it comes from and how to cite it; nothing here is drawn."""
+"""Everything that a report shows, with its provenance and how to cite it; nothing here is drawn."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from phloem.data.patterns import AlignmentSummary
-from phloem.inference.evaluation import Evaluation
-from phloem.inference.summary import CredibleSet
-from phloem.inference.training import Report
-from phloem.inference.trust import Trust
 from phloem.trees.branch_lengths import SplitLengths
 from phloem.trees.consensus import SummaryTree
 from phloem.trees.sample import GroupedTrees, TreeSample
+
+if TYPE_CHECKING:  # these import torch, which a page need not wait for
+    from phloem.inference.evaluation import Evaluation
+    from phloem.inference.summary import CredibleSet
+    from phloem.inference.training import Report
+    from phloem.inference.trust import Trust
 
 PAPER = "https://openreview.net/forum?id=hVVUY7p64WL"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReportContents:
-    """What was run, what was found, and how far it can be trusted."""
+    """What was run, what was found, and how far to trust it."""
 
     title: str  # the alignment's name
     alignment: AlignmentSummary
@@ -27,33 +29,33 @@ class ReportContents:
     branches: str  # "edge" …
     runs: int
     steps_done: int  # of the run that has done the fewest
-    steps: int  # that were asked for
+    steps: int  # asked for
     is_finished: bool
-    evaluation: Evaluation
-    samples: int  # draws an estimate
+    evaluation: "Evaluation"
+    samples: int  # draws per estimate
     repeats: int  # estimates
     particles: int  # K of the multi-sample bound
-    trust: Trust
+    trust: "Trust"
     consensus: SummaryTree  # majority rule
-    threshold: float  # that its clades are more probable than
+    threshold: float  # its clades are more probable than this
     topologies: TreeSample  # distinct, most probable first
-    credible: Sequence[CredibleSet]
-    splits: SplitLengths  # every branch that was seen
+    credible: "Sequence[CredibleSet]"
+    splits: SplitLengths  # of every split in the sample
     trees: GroupedTrees  # all draws with their weights, for distributions
-    cloud: TreeSample  # some hundred trees as probable as the posterior has them, all of the same weight
-    histories: Sequence[Sequence[Report]]  # one a run
+    cloud: TreeSample  # a few hundred draws from the posterior, all of the same weight
+    histories: "Sequence[Sequence[Report]]"  # one per run
     provenance: Mapping[str, Any]
 
 
 class Session(NamedTuple):
-    """One time that the run was worked on."""
+    """One session of work on the run."""
 
     began: str
     command: str
 
 
 class Provenance(NamedTuple):
-    """What `provenance.json` says, as text; nothing where it says nothing."""
+    """What `provenance.json` says, as text; empty where it says nothing."""
 
     source: str
     sha256: str
@@ -65,7 +67,7 @@ class Provenance(NamedTuple):
 
 
 def read_provenance(found: Mapping[str, Any]) -> Provenance:
-    """Whatever of it is there: an old or damaged file is no reason for having no report."""
+    """As much as the file has: a report does not fail because of an old or damaged one."""
     alignment, versions = _mapping(found.get("alignment")), _mapping(found.get("versions"))
     sessions = [_mapping(session) for session in _list(found.get("sessions"))]
     return Provenance(
@@ -80,12 +82,12 @@ def read_provenance(found: Mapping[str, Any]) -> Provenance:
 
 
 def phloem_version(found: Mapping[str, Any]) -> str:
-    """Of the phloem that made the run, or of this one where that is not known."""
+    """The version of phloem that made the run; this one's where that is unknown."""
     return str(_mapping(found.get("versions")).get("phloem") or version("phloem"))
 
 
 def bibtex(number: str) -> str:
-    """Entries for the method and for the program, for people to copy."""
+    """Entries for the method and for the program, ready to copy."""
     return f"""@inproceedings{{zhang2023learnable,
   title     = {{Learnable Topological Features for Phylogenetic Inference via Graph Neural Networks}},
   author    = {{Zhang, Cheng}},

@@ -8,9 +8,9 @@ from phloem.inference.trust import Level
 from phloem.report import wording
 from phloem.report.charts import Histogram, histogram, training_charts
 from phloem.report.clades import branch_table, clade_table
-from phloem.report.consensus import consensus_layout, draw_consensus
+from phloem.report.consensus import draw_consensus
 from phloem.report.contents import PAPER, ReportContents, bibtex, phloem_version, read_provenance
-from phloem.report.pages import embedded_json, environment
+from phloem.report.pages import embedded_json, render_page
 from phloem.report.topologies import browser_data, cloud_data, interior_count, topologies_shown
 from phloem.trees.branch_lengths import shortest_interval, tree_lengths
 
@@ -27,37 +27,33 @@ class Distribution(NamedTuple):
 
 
 def render_report(contents: ReportContents) -> str:
-    """A whole page that needs nothing else, styles, scripts and data in it. The same contents give the same text."""
-    layout = consensus_layout(contents.consensus)
-    has_lengths = bool(layout.distance.any())
+    """A self-contained page, with styles, scripts and data in it. The same contents give the same text."""
+    has_lengths = bool(np.nan_to_num(contents.consensus.length).any())
     release = phloem_version(contents.provenance)
-    cloud = cloud_data(contents, layout)
-    return (
-        environment()
-        .get_template("report.html")
-        .render(
-            contents=contents,
-            credible_95=next((item.topologies for item in contents.credible if abs(item.share - 0.95) < 1e-9), None),
-            branch_model=BRANCH_MODELS.get(contents.branches, f"learnable features, {contents.branches}"),
-            signs=SIGNS,
-            phylogram=draw_consensus(contents.consensus, layout, with_lengths=True) if has_lengths else None,
-            cladogram=draw_consensus(contents.consensus, layout, with_lengths=False),
-            interior_branches=interior_count(contents.consensus),
-            where_drawn=_where_drawn(contents),
-            topologies_shown=topologies_shown(contents),
-            browser=embedded_json(browser_data(contents, layout)),
-            cloud=cloud,
-            cloud_json=embedded_json(cloud),
-            tree_length=_tree_length(contents),
-            branch_lengths=_branch_lengths(contents),
-            branches=branch_table(contents),
-            clades=clade_table(contents),
-            charts=training_charts(contents.histories),
-            provenance=read_provenance(contents.provenance),
-            release=release,
-            paper=PAPER,
-            bibtex=bibtex(release),
-        )
+    cloud = cloud_data(contents)
+    return render_page(
+        "report.html",
+        contents=contents,
+        credible_95=next((item.topologies for item in contents.credible if abs(item.share - 0.95) < 1e-9), None),
+        branch_model=BRANCH_MODELS.get(contents.branches, f"learnable features, {contents.branches}"),
+        signs=SIGNS,
+        phylogram=draw_consensus(contents.consensus, with_lengths=True) if has_lengths else None,
+        cladogram=draw_consensus(contents.consensus, with_lengths=False),
+        interior_branches=interior_count(contents.consensus),
+        where_drawn=_where_drawn(contents),
+        topologies_shown=topologies_shown(contents),
+        browser=embedded_json(browser_data(contents)),
+        cloud=cloud,
+        cloud_json=embedded_json(cloud),
+        tree_length=_tree_length(contents),
+        branch_lengths=_branch_lengths(contents),
+        branches=branch_table(contents),
+        clades=clade_table(contents),
+        charts=training_charts(contents.histories),
+        provenance=read_provenance(contents.provenance),
+        release=release,
+        paper=PAPER,
+        bibtex=bibtex(release),
     )
 
 

@@ -1,4 +1,4 @@
-"""A posterior for a human at a terminal: the evidence, the best topologies, clade supports on a tree."""
+"""A posterior as text for a terminal: the evidence, the best topologies, a tree with clade supports."""
 
 import math
 import textwrap
@@ -12,143 +12,16 @@ from phloem.errors import BadArgument
 from phloem.inference.agreement import ReferenceComparison
 from phloem.inference.evaluation import Estimated
 from phloem.inference.summary import Summary
+from phloem.report.wording import count, printable
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import SplitFrequencies, nontrivial_splits
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.writing import format_newick
 
-LEAST_WIDTH = 40
-NARROWEST, WIDEST = 4, 8  # columns a level: a corner and `100` need four
-SHOWN = 5  # topologies, if they are as probable as this:
-LEAST_SHOWN = 0.00005
-
-
-def draw_tree(
-    topology: TopologyBatch, taxa: Sequence[str], supports: FloatArray | Sequence[float], *, width: int = 80
-) -> list[str]:
-    """The tree, hung at taxon 0's neighbour, a line a taxon, with the interior branches' supports in percent.
-
-    supports: between 0 and 1, of the branches n to 2n-4. A clade that lies too deep for the width is drawn below on
-    its own: `→ [1]` stands for the tree under the line `[1]`. Names that are too long end in `…`.
-    """
-    leaf_count = topology.taxon_count
-    if len(topology) != 1 or len(taxa) != leaf_count or len(supports) != leaf_count - 3:
-        raise BadArgument(
-            f"tree drawing: {len(topology)} trees on {leaf_count} taxa with {len(taxa)} names and {len(supports)} "
-            "supports, where one tree on n taxa, n names and n-3 supports are needed."
-        )
-    if width < LEAST_WIDTH:
-        raise BadArgument(f"tree drawing: {width} columns are too few. Use {LEAST_WIDTH} or more.")
-    children, heights = _children_and_heights(topology)
-    longest = max(_cells(name) for name in taxa)
-    # Names may always have a third of the width, and more where the tree leaves it; numbers of clades need a little.
-    names_width = min(longest, max(width // 3, width - NARROWEST * heights[-1] - 1))
-    room = width - max(names_width, len(_reference(leaf_count))) - 1
-    level_width = max(NARROWEST, min(WIDEST, room // heights[-1]))
-    levels = min(heights[-1], room // level_width)
-    names = [_shortened(name, names_width) for name in taxa]
-    percents = [_percent(support) for support in supports]
-    return _Drawing(children, heights, names, percents, levels, level_width).lines()
-
-
-class _Drawing:
-    """Lines in the making. Level k of a tree stands in column k * level_width, and the names after the last one."""
-
-    def __init__(
-        self,
-        children: list[list[int]],
-        heights: list[int],
-        names: list[str],
-        percents: list[str],
-        levels: int,
-        level_width: int,
-    ) -> None:
-        self._children = children
-        self._heights = heights
-        self._names = names
-        self._percents = percents
-        self._levels = levels
-        self._level_width = level_width
-        self._roots = [len(heights) - 1]  # of the trees to draw: the whole one, and the clades that are put off
-
-    def lines(self) -> list[str]:
-        """The tree, then what was put off, each below its number."""
-        lines: list[str] = []
-        for number, root in enumerate(self._roots):  # which grows meanwhile
-            lines += ["", f"[{number}]"] if number else []
-            lines += self._draw(root)
-        return lines
-
-    def _draw(self, root: int) -> list[str]:
-        lines = []
-        # A node, its level, its line up to itself, and what stands before the lines of its second and third child.
-        pending = [(root, 0, "", "")]
-        while pending:
-            node, level, line, below = pending.pop()
-            if node < len(self._names):
-                lines.append(self._tip(line, self._names[node]))
-            elif level and self._is_put_off(node, level):
-                lines.append(self._tip(line, _reference(len(self._roots))))
-                self._roots.append(node)
-            else:
-                children = self._children[node - len(self._names)]
-                for place in reversed(range(len(children))):
-                    last = place == len(children) - 1
-                    start = below + ("└" if last else "├") if place else line + "┬"
-                    trunk = below + (" " if last else "│") + " " * (self._level_width - 1)
-                    pending.append((children[place], level + 1, start + self._branch(children[place]), trunk))
-        return lines
-
-    def _is_put_off(self, node: int, level: int) -> bool:
-        """Whether a clade is drawn on its own: as a whole as soon as that is possible, so that no crumbs are left."""
-        height = self._heights[node]
-        return level + height > self._levels and (height <= self._levels or level == self._levels)
-
-    def _branch(self, node: int) -> str:
-        leaf_count = len(self._names)
-        percent = "" if node < leaf_count else self._percents[node - leaf_count]
-        return f"{percent:─^{self._level_width - 1}}"
-
-    def _tip(self, line: str, text: str) -> str:
-        return f"{line.ljust(self._levels * self._level_width, '─')} {text}"
-
-
-def _children_and_heights(topology: TopologyBatch) -> tuple[list[list[int]], list[int]]:
-    """The children of every interior node, low ones first, and how many levels of them each node begins.
-
-    Leaves begin none. Taxon 0 counts as the root's first child. With low clades first the drawing falls to the right.
-    """
-    neighbors: list[list[int]] = topology.neighbors[0, topology.taxon_count :].tolist()
-    children: list[list[int]] = []
-    heights = [0] * topology.taxon_count
-    for below in [*(around[1:] for around in neighbors[:-1]), neighbors[-1]]:  # children are numbered below parents
-        children.append(sorted(below, key=heights.__getitem__))
-        heights.append(1 + max(heights[child] for child in below))
-    return children, heights
-
-
-def _reference(number: int) -> str:
-    """What stands for a clade that is drawn on its own."""
-    return f"→ [{number}]"
-
-
-def _percent(support: float) -> str:
-    return f"{100 * support:.0f}" if math.isfinite(support) else "?"
-
-
-def _shortened(name: str, width: int) -> str:
-    """A printable name that takes at most `width` columns."""
-    name = "".join(sign if sign.isprintable() else " " for sign in name)
-    if _cells(name) <= width:
-        return name
-    while _cells(name) > width - 1:
-        name = name[:-1]
-    return name + "…"
-
-
-def _cells(text: str) -> int:
-    """Columns on a terminal: two for wide signs, none for those that combine with the one before."""
-    return sum(0 if unicodedata.combining(sign) else 1 + (unicodedata.east_asian_width(sign) in "WF") for sign in text)
+SHOWN = 5  # topologies at most,
+LEAST_SHOWN = 0.00005  # if they are as probable as this
+LEAST_WIDTH = 40  # columns of a drawn tree
+NARROWEST, WIDEST = 4, 8  # columns per level: a corner and `100` need four
 
 
 def describe_posterior(
@@ -182,29 +55,35 @@ def describe_estimates(summary: Summary, width: int) -> Iterator[str]:
         ("multi-sample bound", "lower_bound"),
     ):
         yield f"{title:<24}{describe_estimate(getattr(summary.evaluation, name))}"
-    estimates, trees = _counted(summary.repeats, "estimate", "estimates"), _counted(summary.samples, "tree", "trees")
+    estimates, trees = count(summary.repeats, "estimate", "estimates"), count(summary.samples, "tree", "trees")
     estimates = f"(means and standard deviations of {estimates} from {trees} each)"
     yield from textwrap.wrap(estimates, width)
 
 
 def describe_estimate(estimate: Estimated) -> str:
-    """Mean and deviation, the points below each other."""
+    """Mean and deviation, with decimal points aligned."""
     return f"{estimate.mean:12.3f}" + ("" if estimate.std is None else f" ± {estimate.std:.3f}")
 
 
 def describe_counts(summary: Summary, width: int) -> list[str]:
     """How many topologies were drawn, and how many are probable."""
-    return [
-        *textwrap.wrap(
-            f"{_counted(summary.found.distinct_topologies, 'topology', 'topologies')} drawn; {_credible(summary)}",
-            width,
-        )
-    ]
+    drawn = count(summary.found.distinct_topologies, "topology", "topologies")
+    return textwrap.wrap(f"{drawn} drawn; {_credible(summary)}", width)
+
+
+def describe_trust(summary: Summary, width: int) -> Iterator[str]:
+    """The verdict, what it rests on, and what to do."""
+    trust = summary.trust
+    yield f"can it be trusted? {trust.level.upper() if trust.level != 'good' else 'good'}"
+    for finding in trust.findings:
+        line = f"  {finding.name}: {finding.value}, {finding.level}"
+        yield from textwrap.wrap(line, width, subsequent_indent="    ")
+    yield from textwrap.wrap(trust.advice, width, initial_indent="  ", subsequent_indent="  ")
 
 
 def describe_reference(found: ReferenceComparison) -> Iterator[str]:
-    """Distances to a reference, a line each."""
-    yield f"against the reference ({_counted(found.topologies, 'topology', 'topologies')})"
+    """Distances to a reference, one per line."""
+    yield f"against the reference ({count(found.topologies, 'topology', 'topologies')})"
     yield f"  its probability outside the support       {found.outside_support:.6f}"
     divergence = "infinite" if found.divergence is None else f"{found.divergence:.4f}"
     yield f"  KL divergence from it to Q(τ)             {divergence}"
@@ -218,26 +97,12 @@ def describe_reference(found: ReferenceComparison) -> Iterator[str]:
     yield f"  topologies in 95 % credible sets          {reference:,} (reference), {ours:,} (weighted draws)"
 
 
-def describe_trust(summary: Summary, width: int) -> Iterator[str]:
-    """The verdict, what it rests on, and what to do."""
-    trust = summary.trust
-    yield f"can it be trusted? {trust.level.upper() if trust.level != 'good' else 'good'}"
-    for finding in trust.findings:
-        line = f"  {finding.name}: {finding.value}, {finding.level}"
-        yield from textwrap.wrap(line, width, subsequent_indent="    ")
-    yield from textwrap.wrap(trust.advice, width, initial_indent="  ", subsequent_indent="  ")
-
-
 def supports_of(topology: TopologyBatch, clades: SplitFrequencies) -> FloatArray:
     """The probability of each interior branch's split, (n-3,)."""
     known = {
         members.tobytes(): share for members, share in zip(clades.members, clades.frequencies.tolist(), strict=True)
     }
     return np.array([known.get(members.tobytes(), 0.0) for members in nontrivial_splits(topology)[0]])
-
-
-def _counted(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
 
 
 def _credible(summary: Summary) -> str:
@@ -260,3 +125,133 @@ def _best(topologies: TreeSample, distinct: int, width: int) -> Iterator[str]:
     if distinct > len(shown):
         others = distinct - len(shown)
         yield f"     {1 - total:.4f}  {others:,} other{'s' if others > 1 else ''}"
+
+
+def draw_tree(
+    topology: TopologyBatch, taxa: Sequence[str], supports: FloatArray | Sequence[float], *, width: int = 80
+) -> list[str]:
+    """The tree, rooted at taxon 0's neighbour, with a line per taxon and the interior branches' supports in percent.
+
+    supports: between 0 and 1, of the branches n to 2n-4. A clade that is too deep for the width is drawn separately
+    below: `→ [1]` stands for the tree under the line `[1]`. Names that are too long end in `…`.
+    """
+    leaf_count = topology.taxon_count
+    if len(topology) != 1 or len(taxa) != leaf_count or len(supports) != leaf_count - 3:
+        raise BadArgument(
+            f"tree drawing: {len(topology)} trees on {leaf_count} taxa with {len(taxa)} names and {len(supports)} "
+            "supports, where one tree on n taxa, n names and n-3 supports are needed."
+        )
+    if width < LEAST_WIDTH:
+        raise BadArgument(f"tree drawing: {width} columns are too few. Use {LEAST_WIDTH} or more.")
+    children, heights = _children_and_heights(topology)
+    longest = max(_cells(name) for name in taxa)
+    # Names may always take a third of the width, and more where the tree leaves room; references need a little.
+    names_width = min(longest, max(width // 3, width - NARROWEST * heights[-1] - 1))
+    room = width - max(names_width, len(_reference(leaf_count))) - 1
+    level_width = max(NARROWEST, min(WIDEST, room // heights[-1]))
+    levels = min(heights[-1], room // level_width)
+    names = [_shortened(name, names_width) for name in taxa]
+    percents = [_percent(support) for support in supports]
+    return _Drawing(children, heights, names, percents, levels, level_width).lines()
+
+
+class _Drawing:
+    """Lines in the making. Level k of a tree is in column k * level_width; the names follow the last level."""
+
+    def __init__(
+        self,
+        children: list[list[int]],
+        heights: list[int],
+        names: list[str],
+        percents: list[str],
+        levels: int,
+        level_width: int,
+    ) -> None:
+        self._children = children
+        self._heights = heights
+        self._names = names
+        self._percents = percents
+        self._levels = levels
+        self._level_width = level_width
+        self._roots = [
+            len(heights) - 1
+        ]  # of the trees to draw: the whole tree, then the clades that are drawn separately
+
+    def lines(self) -> list[str]:
+        """The tree, then the clades drawn separately, each below its number."""
+        lines: list[str] = []
+        for number, root in enumerate(self._roots):  # the list grows meanwhile
+            lines += ["", f"[{number}]"] if number else []
+            lines += self._draw(root)
+        return lines
+
+    def _draw(self, root: int) -> list[str]:
+        lines = []
+        # A node, its level, its line so far, and the start of the lines of its second and third child.
+        pending = [(root, 0, "", "")]
+        while pending:
+            node, level, line, below = pending.pop()
+            if node < len(self._names):
+                lines.append(self._tip(line, self._names[node]))
+            elif level and self._is_separate(node, level):
+                lines.append(self._tip(line, _reference(len(self._roots))))
+                self._roots.append(node)
+            else:
+                children = self._children[node - len(self._names)]
+                for place in reversed(range(len(children))):
+                    last = place == len(children) - 1
+                    start = below + ("└" if last else "├") if place else line + "┬"
+                    trunk = below + (" " if last else "│") + " " * (self._level_width - 1)
+                    pending.append((children[place], level + 1, start + self._branch(children[place]), trunk))
+        return lines
+
+    def _is_separate(self, node: int, level: int) -> bool:
+        """Whether a clade is drawn separately: as soon as all of it fits, so that no scraps are left over."""
+        height = self._heights[node]
+        return level + height > self._levels and (height <= self._levels or level == self._levels)
+
+    def _branch(self, node: int) -> str:
+        leaf_count = len(self._names)
+        percent = "" if node < leaf_count else self._percents[node - leaf_count]
+        return f"{percent:─^{self._level_width - 1}}"
+
+    def _tip(self, line: str, text: str) -> str:
+        return f"{line.ljust(self._levels * self._level_width, '─')} {text}"
+
+
+def _children_and_heights(topology: TopologyBatch) -> tuple[list[list[int]], list[int]]:
+    """The children of every interior node, the lowest first, and the height of every node in levels.
+
+    Leaves have height 0. Taxon 0 is a child of the root. With low clades first the drawing slopes to the right.
+    """
+    neighbors: list[list[int]] = topology.neighbors[0, topology.taxon_count :].tolist()
+    children: list[list[int]] = []
+    heights = [0] * topology.taxon_count
+    for below in [*(around[1:] for around in neighbors[:-1]), neighbors[-1]]:  # children are numbered below parents
+        children.append(sorted(below, key=heights.__getitem__))
+        heights.append(1 + max(heights[child] for child in below))
+    return children, heights
+
+
+def _reference(number: int) -> str:
+    """What stands for a clade that is drawn separately."""
+    return f"→ [{number}]"
+
+
+def _percent(support: float) -> str:
+    return f"{100 * support:.0f}" if math.isfinite(support) else "?"
+
+
+def _shortened(name: str, width: int) -> str:
+    """A printable name of at most `width` columns."""
+    name = printable(name)
+    if _cells(name) <= width:
+        return name
+    while _cells(name) > width - 1:
+        name = name[:-1]
+    return name + "…"
+
+
+def _cells(text: str) -> int:
+    """Columns on a terminal: two for wide characters, none for combining ones."""
+    return sum(0 if unicodedata.combining(sign) else 1 + (unicodedata.east_asian_width(sign) in "WF") for sign in text)

@@ -1,4 +1,4 @@
-"""Numbers and lists of names as a report writes them."""
+"""Numbers, names and lists of names as pages, figures and the terminal show them."""
 
 import math
 import unicodedata
@@ -8,7 +8,7 @@ UNKNOWN = "–"
 MINUS = "\N{MINUS SIGN}"
 NO_BREAK = "\N{NARROW NO-BREAK SPACE}"
 LONGEST_NAME = 34  # characters of a name beside a tree
-MOST_ZEROS = 3  # of a power of ten in digits
+MOST_ZEROS = 3  # of a power of ten that is written in digits
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -20,7 +20,7 @@ def count(number: int, noun: str = "", plural: str = "") -> str:
 
 
 def percent(share: float) -> str:
-    """`97.3 %`, or `<0.1 %` where rounding would say nothing."""
+    """`97.3 %`, or `<0.1 %` where rounding would give 0."""
     if not math.isfinite(share):
         return UNKNOWN
     if 0 < share < 0.0005:
@@ -31,7 +31,7 @@ def percent(share: float) -> str:
 
 
 def support_number(share: float) -> str:
-    """A support on a branch: whole percents, 100 for those alone that are as good as certain."""
+    """A support on a branch: whole percents, 100 only if it is practically certain."""
     if not math.isfinite(share):
         return "?"
     if share >= 0.9995:
@@ -40,7 +40,7 @@ def support_number(share: float) -> str:
 
 
 def length(value: float) -> str:
-    """A branch length: four decimals, or two digits of a very small one."""
+    """A branch length: four decimals, or two significant digits if it is very small."""
     if not math.isfinite(value):
         return UNKNOWN
     return f"{value:.4f}" if value == 0 or value >= 0.001 else f"{value:.1e}".replace("-", MINUS)
@@ -59,21 +59,21 @@ def decimal(value: float, places: int = 2) -> str:
 
 
 def deviation(value: float | None) -> str:
-    """A standard deviation with two digits, or nothing."""
+    """A standard deviation, or nothing."""
     if value is None or not math.isfinite(value):
         return ""
     return f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
 
 
 def spread(mean: float, value: float) -> str:
-    """A standard deviation, with as many decimals as `length` gives its mean."""
+    """A standard deviation with as many decimals as `length` gives its mean."""
     if not math.isfinite(value) or not mean >= 0.001:
         return length(value)
     return f"{value:.4f}" if value == 0 or value >= 0.00005 else "<0.0001"
 
 
 def powers_of_ten(powers: Sequence[int]) -> list[str]:
-    """`0.01`, `0.1`, `1`, or `10⁻⁸`, `10⁻⁷` for all of them where zeros would have to be counted."""
+    """`0.01`, `0.1`, `1`; or all of them like `10⁻⁸`, `10⁻⁷` where one would have to count zeros."""
     if all(abs(power) <= MOST_ZEROS for power in powers):
         return [f"{10.0**power:,g}" for power in powers]
     return [f"10{str(power).translate(RAISED)}" for power in powers]
@@ -96,15 +96,20 @@ def brief(names: Sequence[str], shown: int = 3) -> str:
 
 
 def short_name(name: str, longest: int = LONGEST_NAME) -> str:
-    """A name with its middle left out if it is too long: names often differ at their ends."""
+    """A long name with its middle left out: names often differ at their ends."""
     if len(name) <= longest:
         return name
     tail = (longest - 1) // 3
     return f"{name[: longest - 1 - tail]}…{name[-tail:]}"
 
 
+def printable(text: str) -> str:
+    """User text with blanks for control characters, which would move a cursor or break a line."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
+
+
 def text_width(text: str) -> float:
-    """About how wide a text is in ems of a sans-serif type; rather too wide, as types differ."""
+    """About how many ems a text takes in a sans-serif font; an overestimate, as fonts differ."""
     return sum(map(_sign_width, text))
 
 

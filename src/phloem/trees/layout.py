@@ -1,6 +1,6 @@
-"""Where the nodes of a drawn tree are: across by path length from the root, down by the order of the leaves.
+"""Rectangular tree layouts: x is the path length from the root, y follows the order of the leaves.
 
-Any trees with leaves 0..n-1, parents numbered above children and the root last: the `parent` of a `Tree`, (nodes,), or
+For trees with leaves 0..n-1, parents numbered above children and the root last: the `parent` of a `Tree`, (nodes,), or
 that of a `TopologyBatch`, (batch, nodes). All results have the same leading axis, or none.
 """
 
@@ -13,14 +13,14 @@ from phloem.errors import BadArgument
 
 
 class TreeLayout(NamedTuple):
-    """Places of nodes, each (…, nodes).
+    """Coordinates of nodes, each (…, nodes).
 
-    The branch above a node runs from x of its parent to x, at y. A node's children hang on a line from `first` to
-    `last`; a leaf has its y for both.
+    The branch above a node runs from its parent's x to its own x, at y. A vertical line from `first` to `last` joins
+    the children of a node; at a leaf both equal y.
     """
 
     x: FloatArray  # 0 at the root
-    y: FloatArray  # a leaf's rank, 0 to n-1, or the middle between the first and the last child
+    y: FloatArray  # a leaf's rank, 0 to n-1; an interior node is midway between its first and last child
     first: FloatArray  # y of the first child
     last: FloatArray  # y of the last child
 
@@ -28,11 +28,11 @@ class TreeLayout(NamedTuple):
 def lay_out(
     parent: IntArray, leaf_count: int, lengths: FloatArray | None = None, order: IntArray | None = None
 ) -> TreeLayout:
-    """Rectangular layouts; linear in the nodes.
+    """Layouts of one or more trees; linear in the nodes.
 
-    lengths: (…, nodes) or, without the root, (…, nodes - 1); nan counts as 0. Without them all leaves end at x = 1, and
-    a node is as far from there as it has levels below. order: leaves from the first to the last, (n,) for all trees or
-    (…, n); without it that of `ladder_order`.
+    lengths: (…, nodes) or, without the root, (…, nodes - 1); nan counts as 0. Without lengths all leaves are at x = 1,
+    and interior nodes are spaced by the number of levels below them. order: leaves from the first to the last, (n,) for
+    all trees or (…, n); by default that of `ladder_order`.
     """
     rows = np.atleast_2d(parent)
     trees, nodes = rows.shape
@@ -40,16 +40,16 @@ def lay_out(
         order = ladder_order(parent, leaf_count)
     order = np.broadcast_to(order, (trees, leaf_count))
     if not (np.sort(order, axis=1) == np.arange(leaf_count)).all():
-        raise BadArgument(f"tree layout: the order must have each of the leaves 0 to {leaf_count - 1} once.")
+        raise BadArgument(f"tree layout: the order must list each of the leaves 0 to {leaf_count - 1} once.")
     if lengths is None:
-        x = _level_places(rows, leaf_count)
+        x = _level_x(rows, leaf_count)
     else:
-        steps = np.atleast_2d(lengths)[:, : nodes - 1]
-        if steps.shape != (trees, nodes - 1):
+        branches = np.atleast_2d(lengths)[:, : nodes - 1]
+        if branches.shape != (trees, nodes - 1):
             raise BadArgument(
                 f"tree layout: lengths of shape {lengths.shape} do not fit {trees} trees of {nodes} nodes."
             )
-        x = _path_lengths(rows, np.nan_to_num(steps, nan=0.0))
+        x = _path_x(rows, np.nan_to_num(branches, nan=0.0))
     first, last = np.full((2, trees, nodes), np.inf)
     last[:] = -np.inf
     tree = np.arange(trees)
@@ -64,9 +64,9 @@ def lay_out(
 
 
 def ladder_order(parent: IntArray, leaf_count: int) -> IntArray:
-    """The leaves from the first to the last, (…, n): of sister clades the one with fewer leaves comes first.
+    """The leaves from the first to the last, (…, n): of sister clades the smaller one comes first.
 
-    Of clades with as many leaves the one that was numbered first does.
+    Of clades of the same size, the one with the lower number does.
     """
     rows = np.atleast_2d(parent)
     trees, nodes = rows.shape
@@ -75,7 +75,7 @@ def ladder_order(parent: IntArray, leaf_count: int) -> IntArray:
     size[:, :leaf_count] = 1
     for node in range(nodes - 1):
         size[tree, rows[:, node]] += size[:, node]
-    before = np.zeros((trees, nodes), np.int32)  # leaves below a node's parent that come before the node's
+    before = np.zeros((trees, nodes), np.int32)  # leaves of earlier sisters, then of all earlier clades
     passed = np.zeros((trees, nodes), np.int32)
     for node in np.argsort(size[:, :-1], axis=1, kind="stable").T:  # (trees,): in each tree the next larger
         above = rows[tree, node]
@@ -87,21 +87,21 @@ def ladder_order(parent: IntArray, leaf_count: int) -> IntArray:
     return order.reshape(*parent.shape[:-1], leaf_count)
 
 
-def _path_lengths(rows: IntArray, steps: FloatArray) -> FloatArray:
-    """From the root down: a node's place is its parent's and the branch between."""
+def _path_x(rows: IntArray, lengths: FloatArray) -> FloatArray:
+    """From the root down: a node's x is its parent's plus the branch between."""
     tree = np.arange(len(rows))
     x = np.zeros(rows.shape)
     for node in reversed(range(rows.shape[1] - 1)):
-        x[:, node] = x[tree, rows[:, node]] + steps[:, node]
+        x[:, node] = x[tree, rows[:, node]] + lengths[:, node]
     return x
 
 
-def _level_places(rows: IntArray, leaf_count: int) -> FloatArray:
-    """From 0 at the root to 1 at all leaves, by the number of levels that a node has below."""
+def _level_x(rows: IntArray, leaf_count: int) -> FloatArray:
+    """From 0 at the root to 1 at all leaves, by the number of levels below a node."""
     tree = np.arange(len(rows))
     levels = np.zeros(rows.shape)
     for node in range(rows.shape[1] - 1):
         above = rows[:, node]
         levels[tree, above] = np.maximum(levels[tree, above], levels[:, node] + 1)
-    places: FloatArray = 1 - levels / levels[:, -1:]
-    return places
+    x: FloatArray = 1 - levels / levels[:, -1:]
+    return x

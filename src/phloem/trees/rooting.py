@@ -1,6 +1,7 @@
-"""Roots for display: on the branch to an outgroup, or halfway along the longest path."""
+"""Rooting of unrooted trees, for display: at an outgroup, at the midpoint, or like another tree."""
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,34 +9,87 @@ from phloem.arrays import BoolArray, FloatArray, IntArray
 from phloem.errors import BadArgument, TaxonMismatch, listed
 from phloem.kernels.trees.canonical import canonical_trees
 from phloem.trees.consensus import SummaryTree
-from phloem.trees.tree import Tree
+from phloem.trees.splits import split_bits, unpack_bits, without_first
+from phloem.trees.topology import TopologyBatch
+from phloem.trees.tree import Tree, members_below
+
+
+class RootedTree(NamedTuple):
+    """An unrooted tree with a root. Nodes keep their numbers, so parents need not be numbered above children.
+
+    The root is the last node: the tree's own, or a new one on a branch, which then appears twice in `branch`.
+    """
+
+    parent: IntArray  # (nodes,)  -1 at the root
+    branch: IntArray  # (nodes,)  the unrooted tree's branch above each node; -1 at the root
+    share: FloatArray  # (nodes,)  of that branch's length
+
+
+def root_on_branch(parent: IntArray, branch: int, share: float = 0.5) -> RootedTree:
+    """A new root on a branch, with `share` of its length below; branches from there to the old root are reversed."""
+    root = len(parent)
+    rooted = RootedTree(
+        np.append(parent, np.int32(-1)),
+        np.append(np.arange(root, dtype=np.int32), np.int32(-1)),
+        np.ones(root + 1),
+    )
+    node = int(parent[branch])
+    rooted.share[[branch, node]] = share, 1 - share
+    rooted.parent[branch] = root
+    above, taken = root, branch  # the new parent of the node, and the branch between the two
+    while node >= 0:
+        rooted.parent[node], rooted.branch[node] = above, taken
+        above, taken, node = node, node, int(parent[node])
+    return rooted
+
+
+def root_split(summary: SummaryTree) -> BoolArray | None:
+    """The split of the branch that the root is on, as the side without taxon 0, (n,); None for an unrooted tree."""
+    if not summary.is_rooted:
+        return None
+    below_root = np.flatnonzero(summary.tree.parent == len(summary.tree.parent) - 1)
+    return without_first(members_below(summary.tree)[below_root[-1:]])[0]
+
+
+def root_at_split(topology: TopologyBatch, split: BoolArray | None) -> RootedTree:
+    """One topology, rooted in the middle of the branch whose split is nearest to this one.
+
+    split: the side without taxon 0, (n,). Without a split the root stays where it is, at taxon 0's neighbour.
+    """
+    parent = topology.parent[0]
+    if split is None:
+        branch = np.arange(len(parent), dtype=np.int32)
+        branch[-1] = -1
+        return RootedTree(parent, branch, np.ones(len(parent)))
+    sides = without_first(unpack_bits(split_bits(topology)[0], topology.taxon_count))
+    return root_on_branch(parent, int((sides ^ split).sum(axis=1).argmin()))
 
 
 def root_at_outgroup(summary: SummaryTree, names: str | Collection[str]) -> SummaryTree:
-    """The tree with a root in the middle of the branch between these taxa, which must be a clade, and all others."""
+    """The tree rooted in the middle of the branch between the outgroup, which must be a clade, and all other taxa."""
     outgroup = _find_taxa(summary.taxa, [names] if isinstance(names, str) else list(names))
     unrooted = _unrooted(summary)
     parent, taxa, size = unrooted.tree.parent, len(outgroup), int(outgroup.sum())
-    inside = _sum_below(parent, outgroup)[:-1]
-    below = _sum_below(parent, np.ones(taxa, np.bool_))[:-1]
-    # How many taxa are on that side of each branch which has the whole outgroup; too many where neither has.
+    inside = _count_below(parent, outgroup)[:-1]
+    below = _count_below(parent, np.ones(taxa, np.bool_))[:-1]
+    # The number of taxa on the side of each branch that holds the whole outgroup; too many where neither side does.
     beside = np.where(inside == size, below, np.where(inside == 0, taxa - below, taxa + 1))
     branch = int(np.argmin(beside))
     if beside[branch] == size:
-        return _with_root_on(unrooted, branch, 0.5)
-    side = _leaves_below(parent, branch, taxa) == (inside[branch] > 0)
+        return _rooted(unrooted, branch, 0.5)
+    side = members_below(unrooted.tree)[branch] == (inside[branch] > 0)
     chosen, among = ([summary.taxa[taxon] for taxon in np.flatnonzero(of)] for of in (outgroup, side & ~outgroup))
     raise BadArgument(
-        f"outgroup {listed(chosen)}: no branch of this tree divides these taxa from all others: {listed(among)} would "
-        "be among them. Name a whole clade, or a single taxon."
+        f"outgroup {listed(chosen)}: not a clade of this tree: the smallest clade that holds it also has "
+        f"{listed(among)}. Name a whole clade, or a single taxon."
     )
 
 
 def root_at_midpoint(summary: SummaryTree) -> SummaryTree:
-    """The tree with a root halfway along the longest path between two leaves, by mean lengths.
+    """The tree rooted halfway along the longest path between two leaves, by mean lengths.
 
-    All paths that are as long have the same middle. Where it is at a node, the root is at the end of a branch that
-    leads there, and one half of that has length zero.
+    All longest paths have the same middle. If it is at a node, the root is at the end of a branch that leads there,
+    and one half of that branch has length zero.
     """
     unrooted = _unrooted(summary)
     parent, length, taxa = unrooted.tree.parent, unrooted.length, len(summary.taxa)
@@ -47,57 +101,47 @@ def root_at_midpoint(summary: SummaryTree) -> SummaryTree:
     half = distance[other] / 2
     ends = np.zeros(taxa, np.bool_)
     ends[[one, other]] = True
-    path = np.flatnonzero(_sum_below(parent, ends)[:-1] == 1)  # its branches have one of the two ends below
+    path = np.flatnonzero(_count_below(parent, ends)[:-1] == 1)  # its branches have one of the two ends below
     low, high = distance[path], distance[parent[path]]
     branch = path[np.flatnonzero((np.minimum(low, high) <= half) & (half <= np.maximum(low, high)))[0]]
     share = abs(half - distance[branch]) / length[branch] if length[branch] > 0 else 0.5
-    return _with_root_on(unrooted, int(branch), min(float(share), 1.0))
+    return _rooted(unrooted, int(branch), min(float(share), 1.0))
 
 
-def _with_root_on(summary: SummaryTree, branch: int, share: float) -> SummaryTree:
-    """A root of degree two on a branch, with `share` of its length below. What is known of a branch stays with it."""
-    root = len(summary.tree.parent)
-    parent = np.append(summary.tree.parent, np.int32(-1))
-    known = np.column_stack([_known(summary), np.full(4, np.nan)])
-    node, carried = int(parent[branch]), known[:, branch].copy()
-    parent[branch] = root
-    above, parent[node] = int(parent[node]), root
-    known[1:, branch] *= share
-    carried[1:] *= 1 - share
-    while True:  # turn each pointer on the way to the old root
-        known[:, node], carried = carried, known[:, node].copy()
-        if above < 0:
-            return _renumbered(summary.taxa, parent, known, is_rooted=True)
-        below, node = node, above
-        above, parent[node] = int(parent[node]), below
+def _rooted(summary: SummaryTree, branch: int, share: float) -> SummaryTree:
+    """With a root of degree two on a branch; both of its parts keep the support, and lengths are divided."""
+    rooted = root_on_branch(summary.tree.parent, branch, share)
+    statistics = _statistics(summary)[:, rooted.branch]  # the root's are not used
+    statistics[1:] *= rooted.share
+    return _renumbered(summary.taxa, rooted.parent, statistics, is_rooted=True)
 
 
 def _unrooted(summary: SummaryTree) -> SummaryTree:
-    """The tree without a root of degree two: its branches become one again. Other roots stay where they are."""
+    """Without a root of degree two: its two branches become one again. Any other root stays where it is."""
     root = len(summary.tree.parent) - 1
     children = np.flatnonzero(summary.tree.parent == root)
     if len(children) > 2:
         return summary
-    other, top = children  # children are numbered below their parents, so the last one is no leaf
-    parent, known = summary.tree.parent.copy(), _known(summary)
-    parent[other], parent[top], parent[root] = top, -1, top  # nothing hangs on the old root any more
-    known[0, other] = np.fmin(known[0, other], known[0, top])
-    known[1:, other] += known[1:, top]
-    return _renumbered(summary.taxa, parent, known, is_rooted=False)
+    other, top = children  # children are numbered below their parents, so the last one is not a leaf
+    parent, statistics = summary.tree.parent.copy(), _statistics(summary)
+    parent[other], parent[top], parent[root] = top, -1, top  # the old root is a leaf now, and is dropped
+    statistics[0, other] = np.fmin(statistics[0, other], statistics[0, top])
+    statistics[1:, other] += statistics[1:, top]
+    return _renumbered(summary.taxa, parent, statistics, is_rooted=False)
 
 
-def _known(summary: SummaryTree) -> FloatArray:
+def _statistics(summary: SummaryTree) -> FloatArray:
     """Support, length and interval of every branch, (4, nodes)."""
     return np.stack([summary.support, summary.length, summary.lower, summary.upper])
 
 
-def _renumbered(taxa: tuple[str, ...], parent: IntArray, known: FloatArray, *, is_rooted: bool) -> SummaryTree:
+def _renumbered(taxa: tuple[str, ...], parent: IntArray, statistics: FloatArray, *, is_rooted: bool) -> SummaryTree:
     """A summary tree from nodes in any order: children by least leaf, numbers in postorder."""
     places = np.arange(len(parent), dtype=np.float64)  # carried along as if they were lengths
     parents, origin, counts = canonical_trees(parent[None], places[None], len(taxa), True)
     count = int(counts[0])
     ordered = np.full((4, count), np.nan)
-    ordered[:, :-1] = known[:, origin[0, : count - 1].astype(np.int64)]
+    ordered[:, :-1] = statistics[:, origin[0, : count - 1].astype(np.int64)]
     support, length, lower, upper = ordered
     return SummaryTree(taxa, Tree(parents[0, :count].copy(), len(taxa)), support, length, lower, upper, is_rooted)
 
@@ -105,14 +149,14 @@ def _renumbered(taxa: tuple[str, ...], parent: IntArray, known: FloatArray, *, i
 def _find_taxa(taxa: Sequence[str], names: Sequence[str]) -> BoolArray:
     """Which of the taxa are named, (taxa,): some, not all."""
     if unknown := [name for name in names if name not in taxa]:
-        raise TaxonMismatch(f"outgroup: {listed(unknown)} not in the tree. Give names as the alignment has them.")
+        raise TaxonMismatch(f"outgroup: {listed(unknown)} not in the tree. Use the alignment's names.")
     chosen = np.isin(np.arange(len(taxa)), [taxa.index(name) for name in names])
     if not chosen.any() or chosen.all():
-        raise BadArgument("outgroup: give one or more of the taxa, but not all.")
+        raise BadArgument("outgroup: name at least one of the taxa, but not all.")
     return chosen
 
 
-def _sum_below(parent: IntArray, leaves: BoolArray) -> IntArray:
+def _count_below(parent: IntArray, leaves: BoolArray) -> IntArray:
     """How many of the marked leaves are at or below each node, (nodes,)."""
     counts = [*leaves.astype(int).tolist(), *[0] * (len(parent) - len(leaves))]
     for node, above in enumerate(parent[:-1].tolist()):
@@ -120,17 +164,8 @@ def _sum_below(parent: IntArray, leaves: BoolArray) -> IntArray:
     return np.array(counts, np.int32)
 
 
-def _leaves_below(parent: IntArray, node: int, leaf_count: int) -> BoolArray:
-    """The leaves at or below a node, (leaves,)."""
-    below = np.zeros(len(parent), np.bool_)
-    below[node] = True
-    for lower in range(node - 1, -1, -1):
-        below[lower] = below[parent[lower]]
-    return below[:leaf_count]
-
-
 def _distances(parent: IntArray, length: FloatArray, leaf: int) -> FloatArray:
-    """The sum of lengths from a leaf to every node, (nodes,)."""
+    """The path length from a leaf to every node, (nodes,)."""
     distance = np.full(len(parent), np.nan)
     distance[leaf] = 0
     node = leaf

@@ -20,7 +20,8 @@ ROUNDING = 1e-9  # frequencies are sums of many weights
 def split_bits(topologies: TopologyBatch) -> WordArray:
     """The taxa below every branch as bit sets, (batch, 2n-3, words): taxon i is bit i % 64 of word i // 64.
 
-    Canonical trees hang on taxon 0's neighbour, so this is the side without taxon 0, but for taxon 0's own branch.
+    Canonical trees are rooted at taxon 0's neighbour, so this is the side without taxon 0, except for taxon 0's own
+    branch.
     """
     bits = clades.clade_bits(topologies.parent, topologies.taxon_count)
     return bits[:, :-1]
@@ -43,6 +44,11 @@ def pack_members(members: BoolArray) -> WordArray:
     words = np.zeros((*members.shape[:-1], (taxon_count + 63) // 64 * 8), np.uint8)
     words[..., : (taxon_count + 7) // 8] = np.packbits(members, axis=-1, bitorder="little")
     return words.view("<u8").astype(np.uint64, copy=False)
+
+
+def without_first(members: BoolArray) -> BoolArray:
+    """The side without taxon 0 of each split, (splits, n), whichever side is given."""
+    return np.asarray(members ^ members[:, :1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phloem.arrays import FloatArray, IntArray, read_only
+from phloem.arrays import BoolArray, FloatArray, IntArray, read_only
 from phloem.errors import BadArgument
 from phloem.kernels.trees.canonical import canonical_trees
 
@@ -42,6 +42,15 @@ def canonical_tree(parent: IntArray, leaf_count: int) -> Tree:
     no_lengths = np.empty((1, 0))
     parents, _, counts = canonical_trees(np.array(parent, np.int32, ndmin=2), no_lengths, leaf_count, False)
     return Tree(parents[0, : counts[0]].copy(), leaf_count)
+
+
+def members_below(tree: Tree) -> BoolArray:
+    """The taxa at or below every node, (nodes, n)."""
+    members = np.zeros((len(tree.parent), tree.leaf_count), np.bool_)
+    np.fill_diagonal(members, True)
+    for node, above in enumerate(tree.parent[:-1].tolist()):  # children are numbered below parents
+        members[above] |= members[node]
+    return members
 
 
 def check_weights(weights: FloatArray, trees: int) -> None:

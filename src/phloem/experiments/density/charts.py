@@ -1,4 +1,4 @@
-"""The panels of the density experiment: axes, curves and estimates, ready to be drawn."""
+"""What figure and page both draw: losses and divergences against training steps, with their axes, and estimates."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,22 +8,21 @@ import numpy as np
 
 from phloem.arrays import FloatArray, LongArray
 from phloem.experiments.density.results import Band, DensityExperiment, Repeat, Variant
-from phloem.report.charts import RUN_LOOKS, Tick, curve_points, log_ticks, ticks, whole_powers
+from phloem.report.charts import Tick, log_ticks
 from phloem.report.wording import powers_of_ten
 
 MARGIN = 0.08  # decades above and below all values
-LINEAR = 0.7  # decades' height that a logarithmic axis spends on what is below its threshold, down to 0
-BELOW = 0.2  # decades' height below 0, so that a line at 0 is no edge
-LEAST_THRESHOLD, USUAL_THRESHOLD = -9, -3
-SEEN = 0.4  # of a mean: how far down its deviation is followed at least
-NEGLIGIBLE = 1e-6  # of the target's probability: what the least probable topologies that are left out have together
-DEPTH = 4  # decades that estimates may lie below the least target shown; lower ones are drawn at the edge
+LINEAR = 0.7  # height, in decades, of the linear part of an excess axis, from 0 to the threshold
+BELOW = 0.2  # height, in decades, below 0, so that a line at 0 is not at the edge
+LEAST_THRESHOLD, USUAL_THRESHOLD = -9, -3  # powers of ten
+SEEN = 0.4  # share of a mean down to which its deviation is shown at least
+NEGLIGIBLE = 1e-6  # total target probability of the topologies that may be left out
+DEPTH = 4  # decades by which estimates may be below the least target shown; lower ones are drawn at the edge
 LOG_TEN = math.log(10)
-EDGE = 0.02  # of the axis, below the least value: dots are not cut by the edge
 
 
 class LogAxis(NamedTuple):
-    """Logarithms to base 10; what is not above 0 lies at the lower end."""
+    """A logarithmic axis between two powers of ten; 0 and negative values are at its lower end."""
 
     low: float
     high: float
@@ -35,15 +34,15 @@ class LogAxis(NamedTuple):
         return np.asarray(100 * (np.maximum(logs, self.low) - self.low) / (self.high - self.low))
 
     def ticks(self) -> list[Tick]:
-        """Powers of ten, and numbers between them where there are few."""
+        """Powers of ten, with 2 and 5 times them where there are few."""
         return log_ticks(self.low, self.high)
 
 
 class ExcessAxis(NamedTuple):
-    """Linear from 0 to a power of ten, logarithmic from there on, so that both 0 and every decade are seen."""
+    """Linear from 0 to a power of ten and logarithmic above it, so that it shows both 0 and every decade."""
 
-    threshold: int
-    high: float  # a logarithm
+    threshold: int  # power of ten
+    high: float  # power of ten
 
     def percents(self, values: FloatArray) -> FloatArray:
         """Heights above the lower end, in percent of the axis."""
@@ -53,7 +52,7 @@ class ExcessAxis(NamedTuple):
         return np.asarray(100 * (np.maximum(heights, -BELOW) + BELOW) / (LINEAR + self.high - self.threshold + BELOW))
 
     def powers(self) -> list[int]:
-        """Of ten, from the threshold on: where the axis has ticks, besides 0."""
+        """The powers of ten that have ticks, from the threshold on; 0 has one as well."""
         return list(range(self.threshold, math.floor(self.high) + 1))
 
     def ticks(self) -> list[Tick]:
@@ -63,27 +62,27 @@ class ExcessAxis(NamedTuple):
 
 
 def log_axis(values: Iterable[float]) -> LogAxis:
-    """An axis on which every value above 0 has its place."""
+    """An axis that holds every positive value."""
     logs = [math.log10(value) for value in values if value > 0 and math.isfinite(value)] or [0.0]
     return LogAxis(min(logs) - MARGIN, max(logs) + MARGIN)
 
 
 def excess_axis(values: Iterable[float]) -> ExcessAxis:
-    """An axis whose threshold is not above any value that is above 0, as far as double precision can be trusted."""
+    """An axis whose threshold is below every positive value, as far as double precision can be trusted."""
     logs = [math.log10(value) for value in values if value > 0 and math.isfinite(value)] or [USUAL_THRESHOLD]
     threshold = max(math.floor(min(logs)), LEAST_THRESHOLD)
     return ExcessAxis(threshold, max(max(logs), threshold + 1) + MARGIN)
 
 
 class Line(NamedTuple):
-    """A repeat that ended before others of its variant, which is in no mean."""
+    """A repeat that stopped before the others of its variant and is not in the mean."""
 
     steps: LongArray
     values: FloatArray
 
 
 class VariantCurve(NamedTuple):
-    """The mean of a variant with its deviation, and the repeats beside it."""
+    """The mean of a variant with its deviation, and the repeats that stopped early."""
 
     variant: Variant
     band: Band
@@ -91,7 +90,7 @@ class VariantCurve(NamedTuple):
 
 
 class ExcessCurves(NamedTuple):
-    """How far losses are above J*."""
+    """Losses above J*."""
 
     curves: list[VariantCurve]
     axis: ExcessAxis
@@ -105,7 +104,7 @@ class DivergenceCurves(NamedTuple):
 
 
 def excess_curves(found: Sequence[Variant], best_loss: float) -> ExcessCurves:
-    """The expected loss less J*."""
+    """The expected loss minus J*."""
     curves = [
         VariantCurve(
             variant,
@@ -130,25 +129,12 @@ def divergence_curves(found: Sequence[Variant]) -> DivergenceCurves:
     return DivergenceCurves(curves, log_axis(_values(curves)))
 
 
-def last_step(found: Sequence[Variant]) -> int:
-    """Where the horizontal axis ends."""
-    return max(1, *(variant.steps for variant in found))
-
-
-def repeats_in_words(found: Sequence[Variant]) -> str:
-    """`3 repeats` or `2 to 3 repeats` of the variants that have a deviation; nothing where none has."""
-    counts = sorted({len(variant.repeats) for variant in found if len(variant.repeats) > 1})
-    if not counts:
-        return ""
-    return f"{counts[0]} repeats" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} repeats"
-
-
 def _line(steps: Sequence[int], values: FloatArray) -> Line:
     return Line(np.array(steps, np.int64), values)
 
 
 def _values(curves: Sequence[VariantCurve]) -> Iterator[float]:
-    """All that must be seen. The lower end of a deviation may be near 0, decades away: a part of it is enough."""
+    """All values that an axis must hold. A deviation may reach down almost to 0, decades away: part of it will do."""
     for curve in curves:
         yield from curve.band.mean.tolist()
         if curve.band.deviation is not None:
@@ -158,27 +144,43 @@ def _values(curves: Sequence[VariantCurve]) -> Iterator[float]:
             yield from line.values.tolist()
 
 
+def last_step(found: Sequence[Variant]) -> int:
+    """Where the axis of training steps ends."""
+    return max(1, *(variant.steps for variant in found))
+
+
+def repeats_in_words(found: Sequence[Variant]) -> str:
+    """`3 repeats` or `2 to 3 repeats`, counting variants with a deviation only; empty where none has one."""
+    counts = sorted({len(variant.repeats) for variant in found if len(variant.repeats) > 1})
+    if not counts:
+        return ""
+    return f"{counts[0]} repeats" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} repeats"
+
+
 class Estimates(NamedTuple):
-    """Topologies with their true and estimated probabilities, and how many are not among them."""
+    """Logarithms to base 10 of true and estimated topology probabilities, and how many topologies are not shown."""
 
     variant: Variant
     repeat: Repeat
     target: FloatArray  # (topologies,)
     model: FloatArray  # (topologies,)  not below the range
-    zeros: int  # topologies whose target is 0
+    zeros: int  # topologies of target probability 0
     tiny: int  # topologies left out because their targets, all below `least`, are negligible even together
     least: int  # a power of ten, not above any target shown
     too_low: int  # topologies whose estimate is below the range
-    range: tuple[int, int]  # of the estimates, in whole decades; the targets' is from `least` to the same end
+    range: tuple[int, int]  # of the estimates, in whole decades; the targets' goes from `least` to the same end
 
     @property
     def cut(self) -> str:
-        """`least` in words."""
+        """`least` as text."""
         return powers_of_ten([self.least])[0]
 
 
 def estimates(experiment: DensityExperiment, variant: Variant) -> Estimates:
-    """Of the typical repeat. Draws from a Dirichlet with small parameters go down to 1e-300, which no axis can hold."""
+    """The typical repeat's. A draw from a Dirichlet with small parameters has values down to 1e-300: too many decades.
+
+    Topologies that are negligible together are left out, and estimates far below the others are drawn at the edge.
+    """
     positive = experiment.target > 0
     ordered = np.sort(experiment.target[positive])
     first = int(np.searchsorted(np.cumsum(ordered), NEGLIGIBLE * ordered.sum()))
@@ -200,101 +202,3 @@ def estimates(experiment: DensityExperiment, variant: Variant) -> Estimates:
         too_low=int((model < low).sum()),
         range=(low, max(high, least + 1)),
     )
-
-
-class DrawnLine(NamedTuple):
-    """A mean, or a repeat that ended early."""
-
-    points: str
-    look: int
-    is_early: bool
-
-
-class Shade(NamedTuple):
-    """A standard deviation to each side of a mean."""
-
-    points: str
-    look: int
-
-
-class StepChart(NamedTuple):
-    """Lines over the training steps."""
-
-    shades: list[Shade]
-    lines: list[DrawnLine]
-    x_ticks: list[Tick]
-    y_ticks: list[Tick]
-    zero: float | None  # where 0 is, in percent of the height
-
-
-class Scatter(NamedTuple):
-    """Dots with the diagonal on which estimates are true."""
-
-    dots: str
-    look: int
-    diagonal: str
-    x_ticks: list[Tick]
-    y_ticks: list[Tick]
-
-
-def look_of(variant: Variant) -> int:
-    """Which of the style sheet's colours it has."""
-    return variant.place % RUN_LOOKS
-
-
-def loss_chart(found: Sequence[Variant], best_loss: float) -> StepChart:
-    """Expected losses above J*, which is the zero of the axis."""
-    curves, axis = excess_curves(found, best_loss)
-    return _step_chart(curves, axis, last_step(found), float(axis.percents(np.zeros(1))[0]))
-
-
-def divergence_chart(found: Sequence[Variant]) -> StepChart:
-    """Divergences from the target."""
-    curves, axis = divergence_curves(found)
-    return _step_chart(curves, axis, last_step(found), None)
-
-
-def scatter(found: Estimates) -> Scatter:
-    """Estimated against true probabilities. Dots are lines of no length with round ends: stretching spares these."""
-    low, high = found.range
-    margin = EDGE * (high - low)
-    left, bottom = found.least - margin, low - margin
-    across = 1000 * (found.target - left) / (high - left)
-    down = 1000 * (high - found.model) / (high - bottom)
-    corner = max(left, bottom)
-    start = f"{1000 * (corner - left) / (high - left):.0f} {1000 * (high - corner) / (high - bottom):.0f}"
-    return Scatter(
-        dots="".join(f"M{x:.0f} {y:.0f}h0" for x, y in zip(across.tolist(), down.tolist(), strict=True)),
-        look=look_of(found.variant),
-        diagonal=f"M{start}L1000 0",
-        x_ticks=_power_ticks(whole_powers(found.least, high), left, high),
-        y_ticks=_power_ticks(whole_powers(low, high), bottom, high),
-    )
-
-
-def _step_chart(curves: Sequence[VariantCurve], axis: LogAxis | ExcessAxis, last: int, zero: float | None) -> StepChart:
-    shades, lines = [], []
-    for variant, (steps, mean, deviation), stopped in curves:
-        look = look_of(variant)
-        if deviation is not None:
-            upper = _points(steps, axis.percents(mean + deviation), last)
-            lower = _points(steps, axis.percents(mean - deviation), last)
-            shades.append(Shade(" ".join([*upper, *reversed(lower)]), look))
-        lines += [
-            DrawnLine(" ".join(_points(line.steps, axis.percents(line.values), last)), look, True) for line in stopped
-        ]
-        lines.append(DrawnLine(" ".join(_points(steps, axis.percents(mean), last)), look, False))
-    return StepChart(shades, lines, ticks(0, last, 5), axis.ticks(), zero)
-
-
-def _points(steps: LongArray, percents: FloatArray, last: int) -> list[str]:
-    """Corners of a line, without those that are no number; a single one twice, as a line needs two."""
-    finite = np.isfinite(percents)
-    line = list(zip(steps[finite].tolist(), percents[finite].tolist(), strict=True))
-    points = curve_points(line, last, 0.0, 100.0).split() if line else []
-    return points * 2 if len(points) == 1 else points
-
-
-def _power_ticks(powers: list[int], low: float, high: float) -> list[Tick]:
-    labels = powers_of_ten(powers)
-    return [Tick(100 * (power - low) / (high - low), label) for power, label in zip(powers, labels, strict=True)]

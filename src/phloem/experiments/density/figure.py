@@ -28,17 +28,17 @@ from phloem.report.wording import count, powers_of_ten
 HEIGHT = 2.5  # inches, with the legend
 SHADE = 0.2  # opacity of a band
 THIN = 0.5  # points
-FEW = 200  # topologies: so few can have larger dots
+FEW = 200  # topologies, up to which dots are larger
 
 
 def experiment_figure(experiment: DensityExperiment, *, convolution: str | None = None) -> Figure:
-    """The paper's figure of the experiment, a colour a variant; bands are standard deviations over repeats.
+    """The paper's figure of the experiment, a colour for each variant; bands are standard deviations over repeats.
 
-    Left: the expected loss above the best possible one, J*, on an axis that is logarithmic down to the least value and
-    linear from there to 0, where J* is a dashed line: losses end so near to J* that they could not be told from it, or
-    from each other, on a linear axis. Middle: the divergence from target to model. Right: what one variant, or else the
-    one that ends nearest to the target, says of each topology, by its repeat of median divergence. A repeat that ended
-    before others of its variant is a thin line of its own.
+    Left: the expected loss above the best possible one, J*, which is a dashed line at 0. The axis is logarithmic down
+    to the least value and linear from there to 0: losses end so close to J* that a linear axis would not tell them
+    apart. Middle: the divergence from target to model. Right: estimated against true probabilities of all topologies,
+    by the repeat of median divergence of `convolution`, by default the variant that ends nearest to the target. A
+    repeat that stopped before the others of its variant is a thin line.
     """
     found = variants(experiment)
     chosen = chosen_variant(found, convolution)
@@ -59,7 +59,7 @@ def experiment_figure(experiment: DensityExperiment, *, convolution: str | None 
 
 
 def _handles(found: Sequence[Variant]) -> list[Line2D | Patch]:
-    """The variants, and what bands and thin lines are where there are any."""
+    """The legend: the variants, and bands and thin lines where there are any."""
     handles: list[Line2D | Patch] = [Line2D([], [], color=_color(variant), label=variant.name) for variant in found]
     if repeats := repeats_in_words(found):
         handles.append(Patch(color=MUTED, alpha=SHADE, linewidth=0, label=f"± standard deviation of {repeats}"))
@@ -71,7 +71,7 @@ def _handles(found: Sequence[Variant]) -> list[Line2D | Patch]:
 def _draw_losses(ax: Axes, found: Sequence[Variant], best_loss: float) -> None:
     curves, axis = excess_curves(found, best_loss)
     threshold = 10.0**axis.threshold
-    ax.set_yscale("symlog", linthresh=threshold, linscale=LINEAR * 0.9)  # matplotlib counts a decade as 0.9 of one
+    ax.set_yscale("symlog", linthresh=threshold, linscale=LINEAR * 0.9)  # a decade is 0.9 in matplotlib's units
     ax.axhline(0, color=INK, linewidth=0.8, linestyle=(0, (4, 2)), zorder=1)
     _draw_curves(ax, curves, -threshold * BELOW / LINEAR)
     ax.set_ylim(-threshold * BELOW / LINEAR, 10.0**axis.high)
@@ -121,7 +121,7 @@ def _draw_estimates(ax: Axes, found: Estimates) -> None:
 
 
 def _note(found: Estimates) -> str:
-    """Which repeat it is, and what is not seen."""
+    """Which repeat is shown, and what is not."""
     lines = [f"{found.variant.name}, seed {found.repeat.seed}", count(len(found.target), "topology", "topologies")]
     if found.tiny:
         lines.append(f"not shown: {found.tiny:,} below {found.cut}")

@@ -1,4 +1,4 @@
-"""What the density experiment has found: repeats, variants with means and deviations, and rows of a table."""
+"""Results of the density experiment: repeats, variants with means and deviations, and rows of a table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,20 +7,19 @@ from typing import NamedTuple
 import numpy as np
 
 from phloem.arrays import FloatArray, LongArray
+from phloem.config.density import VARIANTS
 from phloem.errors import BadArgument
-
-PAPER_ORDER = ("mlp", "gcn", "gin", "sage", "ggnn", "edge")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Repeat:
-    """One training of the experiment: a variant with a seed. Losses are those of all topologies, not of batches."""
+    """One training of the experiment: a variant with a seed. Losses are expectations over all topologies."""
 
     convolution: str  # gcn, gin, sage, ggnn, edge or mlp
     seed: int
     seconds: float
-    steps: tuple[int, ...]  # when it was looked at
-    losses: tuple[float, ...]  # the expected loss at these steps
+    steps: tuple[int, ...]  # of its reports
+    losses: tuple[float, ...]  # expected loss at these steps
     divergences: tuple[float, ...]  # KL(target ‖ model), the model normalised over all topologies
     log_probabilities: FloatArray  # (topologies,)  of the trained model, normalised, in the order of the target
 
@@ -37,39 +36,39 @@ class DensityExperiment:
 
 
 class Band(NamedTuple):
-    """A value against the training steps."""
+    """A value at each report, averaged over repeats."""
 
-    steps: LongArray  # (looks,)
-    mean: FloatArray  # (looks,)  over repeats
-    deviation: FloatArray | None  # (looks,)  standard deviation over repeats; None where there is one repeat
+    steps: LongArray  # (reports,)
+    mean: FloatArray  # (reports,)
+    deviation: FloatArray | None  # (reports,)  standard; None with a single repeat
 
     def shifted(self, by: float) -> "Band":
-        """The same with a number added to every mean."""
+        """The same band with a constant added to the mean."""
         return self._replace(mean=self.mean + by)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Variant:
-    """All repeats of a convolution. Means are over those that went furthest: the others have no value at the end."""
+    """All repeats of a convolution. Means are over those that were trained longest: the others have no final value."""
 
     convolution: str
-    place: int  # among the paper's variants, others after them: a variant has the same colour in every picture
+    place: int  # among the paper's variants, others after them: it fixes the colour in every picture
     repeats: tuple[Repeat, ...]  # one or more, with the same last step
-    stopped: tuple[Repeat, ...]  # those that ended before
+    stopped: tuple[Repeat, ...]  # repeats that stopped before the others
 
     @property
     def name(self) -> str:
-        """As figures write it."""
+        """As figures and pages write it."""
         return self.convolution.upper()
 
     @property
     def steps(self) -> int:
-        """How far it was trained."""
+        """How many steps it was trained."""
         return self.repeats[0].steps[-1]
 
     @property
     def losses(self) -> Band:
-        """The expected loss at the steps at which all repeats were looked at."""
+        """The expected loss at the steps for which all repeats have a report."""
         return _band([(repeat.steps, repeat.losses) for repeat in self.repeats])
 
     @property
@@ -85,12 +84,12 @@ class Variant:
 
 
 def variants(experiment: DensityExperiment) -> list[Variant]:
-    """The variants of which there is a repeat, in the paper's order; repeats that were never looked at do not count."""
+    """The variants that were trained, in the paper's order; repeats without any report do not count."""
     _check(experiment)
     seen = {repeat.convolution: True for repeat in experiment.repeats if repeat.steps}
     if not seen:
-        raise BadArgument("density experiment: it has no repeat that was looked at. Train a variant first.")
-    order = [*PAPER_ORDER, *(name for name in seen if name not in PAPER_ORDER)]
+        raise BadArgument("density experiment: no repeat has a report. Train a variant first.")
+    order = [*VARIANTS, *(name for name in seen if name not in VARIANTS)]
     found = []
     for place, convolution in enumerate(order):
         repeats = [repeat for repeat in experiment.repeats if repeat.convolution == convolution and repeat.steps]
@@ -117,7 +116,7 @@ def chosen_variant(found: Sequence[Variant], convolution: str | None = None) -> 
 def _band(curves: Sequence[tuple[Sequence[int], Sequence[float]]]) -> Band:
     tables = [dict(zip(steps, values, strict=True)) for steps, values in curves]
     shared = sorted(set.intersection(*(set(table) for table in tables)))
-    values = np.array([[table[step] for step in shared] for table in tables], np.float64)  # (repeats, looks)
+    values = np.array([[table[step] for step in shared] for table in tables], np.float64)  # (repeats, reports)
     deviation = values.std(axis=0, ddof=1) if len(values) > 1 else None
     return Band(np.array(shared, np.int64), values.mean(axis=0), deviation)
 
@@ -128,7 +127,7 @@ def _check(experiment: DensityExperiment) -> None:
     for repeat in experiment.repeats:
         where = f"density experiment, {repeat.convolution} with seed {repeat.seed}"
         if not len(repeat.steps) == len(repeat.losses) == len(repeat.divergences):
-            raise BadArgument(f"{where}: steps, losses and divergences differ in number. Give one each for every look.")
+            raise BadArgument(f"{where}: steps, losses and divergences differ in number. Give one of each per report.")
         if repeat.log_probabilities.shape != experiment.target.shape:
             raise BadArgument(
                 f"{where}: {repeat.log_probabilities.size:,} probabilities for {experiment.target.size:,} topologies. "
@@ -137,22 +136,22 @@ def _check(experiment: DensityExperiment) -> None:
 
 
 def _or_infinite(value: float) -> float:
-    """To order by: what is not a number comes last."""
+    """A sort key that puts nan last."""
     return value if np.isfinite(value) else np.inf
 
 
 class DensityRow(NamedTuple):
-    """What a variant has reached: means over the repeats that were trained to `steps`, deviations if there are two."""
+    """A variant at the end of training: means over the repeats that got to `steps`, deviations if there are two."""
 
     convolution: str
     repeats: int
-    stopped: int  # repeats that ended before `steps`; they are in no mean
+    stopped: int  # repeats that stopped before `steps`, in no mean
     steps: int
     divergence: float  # KL(target ‖ model), nats
     divergence_deviation: float | None
-    excess_loss: float  # the expected loss less J*
+    excess_loss: float  # expected loss minus J*
     excess_loss_deviation: float | None
-    seconds: float  # a repeat
+    seconds: float  # per repeat
 
 
 def density_rows(experiment: DensityExperiment) -> list[DensityRow]:

@@ -1,4 +1,4 @@
-"""The paper's first experiment: densities of all kinds fitted to a known target over all topologies of a few taxa."""
+"""The paper's first experiment: every variant fitted to a known target over all topologies of a few taxa."""
 
 import json
 import re
@@ -12,7 +12,7 @@ import numpy as np
 from phloem import plot
 from phloem.config.density import DENSITY, PAPER_CONCENTRATION, PAPER_TAXA, VARIANTS
 from phloem.config.settings import check_choice
-from phloem.display.bar import Show
+from phloem.display.bar import ShowProgress
 from phloem.display.events import Event, News, Notice
 from phloem.energy.density import enumerate_density
 from phloem.energy.nce import best_loss
@@ -41,14 +41,14 @@ DRAW = ("taxa", "concentration", "seed")  # what a target is drawn by
 
 
 class ExperimentRequest(NamedTuple):
-    """What is to be fitted to what, how often, and where the files go."""
+    """What to fit, to which target, how often, and where the files go."""
 
     directory: Path
     convolutions: Sequence[str] = VARIANTS
-    repeats: int = 1  # of each, with seeds 1, 2, …
-    steps: int | None = None  # the paper's if not given
-    target: Path | None = None  # a file of trees with probabilities; the directory's own or a draw if not given
-    taxa: int | None = None  # of the draw, as the next two; the paper's if not given
+    repeats: int = 1  # of each variant, with seeds 1, 2, …
+    steps: int | None = None  # default: the paper's
+    target: Path | None = None  # trees with probabilities; default: the directory's own target, or a draw
+    taxa: int | None = None  # of the draw, as are the next two; default: the paper's
     concentration: float | None = None
     seed: int | None = None
     resume: bool = False
@@ -68,12 +68,12 @@ class _Fit(NamedTuple):
 
 def run_experiment(
     request: ExperimentRequest,
-    show: Show,
+    show: ShowProgress,
     *,
     interval: CheckpointInterval,
     notice: Callable[[str], None],
 ) -> DensityExperiment:
-    """Fit what is not fitted yet, and write the figure, the page and the results."""
+    """Train what has not been trained yet, and write the figure, the page and the results."""
     fits = [_Fit(name, seed) for seed in range(1, request.repeats + 1) for name in request.convolutions]
     settings = _check(request, fits)
     target = _prepare(request)
@@ -99,15 +99,15 @@ def run_experiment(
 
 
 def _check(request: ExperimentRequest, fits: Sequence[_Fit]) -> dict[str, Any]:
-    """The settings of every fit; what is wrong with the request is known before anything is written."""
+    """Check the request before anything is written; the settings that all fits share."""
     drawn = [f"--{name}" for name in DRAW if getattr(request, name) is not None]
     if request.target is not None and drawn:
-        raise BadArgument(f"--target and {drawn[0]}: a target is read or drawn. Give one of them.")
+        raise BadArgument(f"--target and {drawn[0]}: a target is either read or drawn. Give one of the two.")
     if request.repeats < 1:
         raise BadArgument(f"--repeats {request.repeats}: give at least 1.")
     if request.taxa is not None and not 4 <= request.taxa <= MOST_TAXA_TO_LIST:
         raise BadArgument(
-            f"--taxa {request.taxa}: the experiment goes through all topologies. Give 4 to {MOST_TAXA_TO_LIST}."
+            f"--taxa {request.taxa}: the experiment enumerates all topologies. Give 4 to {MOST_TAXA_TO_LIST}."
         )
     if request.concentration is not None and not 0 < request.concentration <= MOST_CONCENTRATION:
         raise BadArgument(
@@ -123,14 +123,14 @@ def _check(request: ExperimentRequest, fits: Sequence[_Fit]) -> dict[str, Any]:
             steps = DENSITY.read(read_bytes(path).decode(errors="replace"), str(path)).steps
             if steps != request.steps:
                 raise FileProblem(
-                    f"{path.parent}: is a fit of {steps:,} steps, not of {request.steps:,}. Leave --steps out to go on "
-                    "with it, or name another --out."
+                    f"{path.parent}: was started with {steps:,} steps, not {request.steps:,}. Leave out --steps to "
+                    "resume it, or name another --out."
                 )
     return {"noise": "uniform"} | ({} if request.steps is None else {"steps": request.steps})
 
 
 def _prepare(request: ExperimentRequest) -> TreeSample:
-    """The target. It is in the directory as well, so that the experiment can go on, with this target and no other."""
+    """The target, which is also saved in the directory: an experiment resumes with its own target only."""
     directory, path = request.directory, request.directory / TARGET
     try:
         entries = sorted(entry.name for entry in directory.iterdir())
@@ -139,9 +139,11 @@ def _prepare(request: ExperimentRequest) -> TreeSample:
     except OSError as problem:
         raise cannot_write(directory, problem) from None
     if entries and TARGET not in entries:
-        raise FileProblem(f"{directory}: is not empty (it holds {entries[0]}) and no experiment. Name another --out.")
+        raise FileProblem(
+            f"{directory}: is not empty (it holds {entries[0]}) and is not an experiment. Name another --out."
+        )
     if entries and not request.resume:
-        raise FileProblem(f"{directory}: holds an experiment. Go on with it (--resume), or name another --out.")
+        raise FileProblem(f"{directory}: holds an experiment. Resume it (--resume), or name another --out.")
     if entries and request.target is None and all(getattr(request, name) is None for name in DRAW):
         return pool(read_samples([path]))
     wanted = _draw_target(request) if request.target is None else pool(read_samples([request.target]))
@@ -153,8 +155,8 @@ def _prepare(request: ExperimentRequest) -> TreeSample:
     text = format_target(wanted)
     if entries and read_bytes(path).decode(errors="replace") != text:
         raise FileProblem(
-            f"{directory}: is an experiment with another target. Go on with its own (leave out --target, --taxa, "
-            "--concentration and --seed), or name another --out."
+            f"{directory}: holds an experiment with another target. Resume it with its own (leave out --target, "
+            "--taxa, --concentration and --seed), or name another --out."
         )
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -170,13 +172,13 @@ def _draw_target(request: ExperimentRequest) -> TreeSample:
     concentration = PAPER_CONCENTRATION if request.concentration is None else request.concentration
     topologies = all_topologies(taxa)
     generator = RandomStream(1 if request.seed is None else request.seed, "density/target").generator()
-    # Gamma draws of so small a shape underflow to zero, for nearly all of their mass is there.
+    # Gamma draws with so small a shape often underflow to zero, which is where nearly all of their mass is.
     weights = generator.dirichlet(np.full(len(topologies), concentration))
     return TreeSample(tuple(string.ascii_uppercase[:taxa]), topologies, weights, None)
 
 
 def format_target(target: TreeSample) -> str:
-    """Lines of a probability and a tree, the most probable first; topologies without any are left out."""
+    """Lines of a probability and a tree, the most probable first; topologies of probability 0 are left out."""
     order = np.argsort(-target.weights, kind="stable")
     order = order[target.weights[order] > 0]
     trees = format_newick(target.topologies[order], target.taxa)
@@ -184,7 +186,7 @@ def format_target(target: TreeSample) -> str:
 
 
 def collect(request: ExperimentRequest, target: TreeSample) -> DensityExperiment:
-    """What all fits in the directory have found, those of earlier requests too."""
+    """The results of all fits in the directory, those of earlier requests included."""
     topologies = all_topologies(len(target.taxa))
     probabilities = np.zeros(len(topologies))
     np.add.at(probabilities, TopologyIndex(topologies).find(target.topologies), target.weights)
@@ -223,7 +225,7 @@ def write_experiment(experiment: DensityExperiment, directory: Path) -> None:
 
 
 def results(experiment: DensityExperiment) -> dict[str, Any]:
-    """The table and the curves as plain numbers."""
+    """The table and the curves, for JSON."""
     return {
         "taxa": experiment.taxa,
         "topologies": len(experiment.target),

@@ -1,4 +1,4 @@
-"""Where the parts of a drawn tree stand."""
+"""The picture of the consensus: its lines, supports, names and scale bar."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import phloem.report
-from phloem.report.consensus import ROOMS, SIGN_WIDTH, consensus_layout, draw_consensus, lay_out, room_for_numbers
+from phloem.report.consensus import DIGIT_WIDTH, ROOMS, draw_consensus, room_for_numbers
 from phloem.trees.consensus import SummaryTree
 from phloem.trees.tree import Tree
 from reference.nested import Nested, leaves, to_parent
@@ -32,57 +32,18 @@ def random_lengths(tree: Tree, seed: int) -> np.ndarray:
     return lengths
 
 
-@given(nested_trees(), st.integers(0, 2**32))
-def test_every_leaf_has_a_row_of_its_own_and_stands_as_far_as_its_branches_are_long(nested, seed):
-    tree = as_tree(nested)
-    lengths = random_lengths(tree, seed)
-    layout = lay_out(tree, lengths)
-    assert sorted(layout.leaves) == list(range(tree.leaf_count))
-    assert layout.row[list(layout.leaves)].tolist() == list(range(tree.leaf_count))
-    for node in range(len(tree.parent) - 1):
-        way, at = 0.0, node
-        while tree.parent[at] >= 0:
-            way, at = way + lengths[at], int(tree.parent[at])
-        assert layout.distance[node] == pytest.approx(way)
-
-
-@given(nested_trees())
-def test_clades_stand_together_in_rows_of_their_own(nested):
-    tree = as_tree(nested)
-    layout = lay_out(tree, np.zeros(len(tree.parent)))
-
-    def rows(subtree: Nested) -> list[float]:
-        if isinstance(subtree, tuple):
-            for child in subtree:
-                rows(child)
-        below = sorted(layout.row[leaf] for leaf in leaves(subtree))
-        assert below == list(np.arange(below[0], below[-1] + 1))
-        return below
-
-    rows(nested)
-
-
-@given(nested_trees(rooted=True))
-def test_without_lengths_the_root_is_at_0_every_leaf_at_1_and_every_node_right_of_its_parent(nested):
-    tree = as_tree(nested)
-    level = lay_out(tree, np.full(len(tree.parent), np.nan)).level
-    assert level[-1] == 0
-    assert (level[: tree.leaf_count] == 1).all()
-    assert (level[:-1] > level[tree.parent[:-1]]).all()
-
-
 @given(nested_trees(least=4, most=60), st.integers(0, 2**32))
 def test_numbers_never_run_into_each_other_in_any_drawing_that_is_wide_enough(nested, seed):
     tree = as_tree(nested)
     consensus = summary(tree, random_lengths(tree, seed))
-    picture = draw_consensus(consensus, consensus_layout(consensus), with_lengths=True)
+    picture = draw_consensus(consensus, with_lengths=True)
     widths = ROOMS
     for width in (*widths.values(), 640, 1200):
         boxes = []
         for branch in picture.branches:
             if branch.room and widths[branch.room] <= width:
                 right, bottom = float(branch.end[:-1]) / 100 * width - 4, float(branch.y) - 3
-                boxes.append((right - SIGN_WIDTH * len(branch.number), bottom - 8, right, bottom))
+                boxes.append((right - DIGIT_WIDTH * len(branch.number), bottom - 8, right, bottom))
         for number, (left, top, right, bottom) in enumerate(boxes):
             for other in boxes[:number]:
                 assert left >= other[2] - 0.2 or other[0] >= right - 0.2 or top >= other[3] or other[1] >= bottom
@@ -96,7 +57,7 @@ def test_a_number_needs_most_of_its_width_on_its_branch():
 def test_a_polytomy_is_one_line_down_with_a_branch_for_each_child():
     tree = as_tree((0, 1, 2, (3, 4, 5, 6)))
     consensus = summary(tree, np.array([0.1] * 7 + [0.2, np.nan]))
-    picture = draw_consensus(consensus, consensus_layout(consensus), with_lengths=True)
+    picture = draw_consensus(consensus, with_lengths=True)
     assert len(picture.joints) == 2
     assert len(picture.branches) == 8
     assert {branch.start for branch in picture.branches if branch.parent == 7} == {picture.joints[0].x}
@@ -107,11 +68,9 @@ def test_a_length_that_is_not_known_counts_as_nothing_and_is_said_to_be_unknown(
     tree = as_tree((0, 1, (2, 3)))
     lengths = np.array([0.1, 0.2, 0.1, np.nan, np.nan, np.nan])
     consensus = summary(tree, lengths, np.array([1, 1, 1, 1, np.nan, np.nan]))
-    layout = consensus_layout(consensus)
-    assert layout.distance[3] == 0
-    interior = next(
-        branch for branch in draw_consensus(consensus, layout, with_lengths=True).branches if branch.node == 4
-    )
+    branches = {branch.node: branch for branch in draw_consensus(consensus, with_lengths=True).branches}
+    assert branches[3].end == "0%"
+    interior = branches[4]
     assert "Length not known" in interior.words
     assert interior.look == "unknown"
     assert interior.number == "?"
@@ -133,7 +92,7 @@ def test_a_length_that_is_not_known_counts_as_nothing_and_is_said_to_be_unknown(
 def test_supports_have_classes_and_whole_percents_of_which_100_is_for_the_certain(support, look, number):
     tree = as_tree((0, 1, (2, 3)))
     consensus = summary(tree, np.full(6, 0.1), np.array([1, 1, 1, 1, support, np.nan]))
-    interior = draw_consensus(consensus, consensus_layout(consensus), with_lengths=False)
+    interior = draw_consensus(consensus, with_lengths=False)
     assert [(one.look, one.number) for one in interior.branches if one.node == 4] == [(look, number)]
 
 
@@ -141,7 +100,7 @@ def test_the_scale_bar_is_a_round_length_of_a_tenth_to_a_fifth_of_the_tree():
     tree = as_tree((0, 1, (2, 3)))
     for largest in (0.013, 0.4, 7.0, 123.0):
         consensus = summary(tree, np.array([largest, 0, 0, 0, 0, np.nan]))
-        scale = draw_consensus(consensus, consensus_layout(consensus), with_lengths=True).scale
+        scale = draw_consensus(consensus, with_lengths=True).scale
         assert scale is not None
         assert float(scale.width[:-1]) == pytest.approx(100 * float(scale.label) / largest, abs=0.01)
         assert 0.08 * largest <= float(scale.label) <= 0.2 * largest

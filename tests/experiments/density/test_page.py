@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from phloem.experiments.density.charts import divergence_chart, estimates, loss_chart, scatter
-from phloem.experiments.density.page import density_page
+from phloem.experiments.density.charts import estimates
+from phloem.experiments.density.page import density_page, divergence_chart, loss_chart, scatter
 from phloem.experiments.density.results import chosen_variant, density_rows, variants
 from phloem.report.wording import length
-from report.test_html import Reader
+from support.html_pages import Reader
 from support.made_up_density import made_up_experiment, made_up_repeat, small_experiment
 
 
@@ -122,7 +122,7 @@ def test_a_shade_is_a_deviation_to_each_side():
 
 def test_repeats_that_ended_early_and_variants_that_are_missing_are_told():
     experiment = small_experiment()
-    early = [made_up_repeat(experiment.target, name, 9, steps=80_000, looks=3) for name in ("edge", "gcn")]
+    early = [made_up_repeat(experiment.target, name, 9, steps=80_000, reports=3) for name in ("edge", "gcn")]
     kept = [repeat for repeat in experiment.repeats if repeat.convolution in ("mlp", "edge")]
     page = Reader(density_page(replace(experiment, repeats=(*kept, *early)), convolution="mlp"))
     text = page.text()
@@ -137,7 +137,7 @@ def test_repeats_that_ended_early_and_variants_that_are_missing_are_told():
 
 def test_one_look_at_one_repeat_makes_a_page_and_so_does_a_training_that_was_lost():
     experiment = small_experiment()
-    once = made_up_repeat(experiment.target, "gin", 1, looks=1)
+    once = made_up_repeat(experiment.target, "gin", 1, reports=1)
     page = Reader(density_page(replace(experiment, repeats=(once,))))
     assert "±" not in page.text()
     assert all(len(line["points"].split()) == 2 for line in elements(page, "polyline", "run"))

@@ -29,7 +29,7 @@ def with_repeats(*repeats: Repeat) -> DensityExperiment:
 
 def short_repeat(convolution: str = "edge", seed: int = 9) -> Repeat:
     """Stopped at 80,000 of 200,000 steps."""
-    return made_up_repeat(small_experiment().target, convolution, seed, steps=80_000, looks=3)
+    return made_up_repeat(small_experiment().target, convolution, seed, steps=80_000, reports=3)
 
 
 def constant(convolution: str, seed: int, last: float, steps: tuple[int, ...] = (10, 20)) -> Repeat:
@@ -188,9 +188,7 @@ def test_the_divergence_of_the_made_up_model_is_that_of_its_probabilities():
 def test_bad_experiments_are_one_line():
     repeat = small_experiment().repeats[0]
     for repeats in ((), (replace(repeat, steps=(), losses=(), divergences=()),)):
-        with pytest.raises(
-            BadArgument, match=r"^density experiment: it has no repeat that was looked at\. Train .*\.$"
-        ):
+        with pytest.raises(BadArgument, match=r"^density experiment: no repeat has a report\. Train .*\.$"):
             variants(with_repeats(*repeats))
     with pytest.raises(BadArgument, match=r"^density experiment, mlp with seed 1: steps, losses and .* differ in num"):
         variants(with_repeats(replace(repeat, losses=repeat.losses[1:])))

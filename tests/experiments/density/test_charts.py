@@ -6,8 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phloem.experiments.density.charts import excess_axis, log_axis
-from phloem.report.charts import whole_powers
-from phloem.report.wording import duration, powers_of_ten, spread
 
 positive = st.lists(st.floats(1e-9, 1e4), min_size=1, max_size=20)
 
@@ -53,29 +51,3 @@ def test_axes_without_a_value_do_no_harm():
     for axis in (log_axis([np.nan, 0.0]), excess_axis([np.nan, -1.0])):
         assert np.isfinite(axis.percents(np.array([1.0]))).all()
         assert axis.ticks()
-
-
-@given(st.integers(-30, 0), st.integers(1, 30), st.integers(2, 8))
-def test_whole_powers_are_even_inside_and_not_too_many(low, spread_of, most):
-    found = whole_powers(low, low + spread_of, most)
-    assert 1 <= len(found) <= most
-    assert found[-1] == low + spread_of
-    assert found[0] >= low
-    assert len(set(np.diff(found))) <= 1
-
-
-def test_powers_of_ten_are_digits_where_these_can_be_read():
-    assert powers_of_ten([-3, 0, 3]) == ["0.001", "1", "1,000"]
-    assert powers_of_ten([-12, -6, 0]) == ["10⁻¹²", "10⁻⁶", "10⁰"]
-
-
-def test_deviations_have_the_decimals_of_their_mean():
-    assert spread(0.0029, 0.00017) == "0.0002"
-    assert spread(1.2, 0.00001) == "<0.0001"
-    assert spread(0.0005, 0.00017) == "1.7e−04"
-    assert spread(0.5, np.nan) == "–"
-
-
-def test_durations_are_short():
-    words = [duration(seconds).replace("\N{NARROW NO-BREAK SPACE}", " ") for seconds in (0.25, 42, 720, 12_600, np.nan)]
-    assert words == ["0.2 s", "42 s", "12 min", "3.5 h", "–"]

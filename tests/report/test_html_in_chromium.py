@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from phloem.report.html import render_report
-from report.test_html import HOSTILE
 from support.devtools import Browser, Page
+from support.html_pages import CONTRAST, HOSTILE
 from support.made_up_report import made_up_contents, made_up_history
 
 TAXA = ("Homo_sapiens", "Pan", "Gorilla", "Pongo", "Hylobates", *HOSTILE)
@@ -152,27 +152,6 @@ def test_the_drawing_without_lengths_is_one_click_away(page):
     assert page.evaluate(shown.format(".drawing-topology"))
     assert not page.evaluate(shown.format(".drawing-lengths"))
     page.evaluate("document.getElementById('with-lengths').click()")
-
-
-# How readable text is on its ground, by the formula of the Web Content Accessibility Guidelines.
-CONTRAST = """(function () {
-  const light = (colour) => { const [r, g, b] = colour.match(/[\\d.]+/g).map((part) => part / 255)
-      .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-  const ground = (one) => { for (; one; one = one.parentElement) {
-      const colour = getComputedStyle(one).backgroundColor;
-      if (!/, 0\\)$/.test(colour)) return colour; } };
-  const poor = [];
-  for (const one of document.querySelectorAll("main *, header *, nav *, footer *")) {
-    const hasText = Array.from(one.childNodes).some((node) => node.nodeType === 3 && node.textContent.trim());
-    if (one.disabled || !hasText) continue;
-    if (["SCRIPT", "STYLE", "NOSCRIPT", "title", "desc"].includes(one.tagName)) continue;
-    const style = getComputedStyle(one), inside = one.namespaceURI.endsWith("svg");
-    const [a, b] = [light(inside ? style.fill : style.color), light(ground(one))].sort((x, y) => y - x);
-    if ((a + 0.05) / (b + 0.05) < 4.5) poor.push(one.outerHTML.slice(0, 80));
-  }
-  return poor;
-})()"""
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

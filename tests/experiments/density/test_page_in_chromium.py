@@ -7,8 +7,8 @@ import pytest
 
 from phloem.experiments.density.page import density_page
 from phloem.experiments.density.results import density_rows
-from report.test_in_chromium import CONTRAST
 from support.devtools import Browser, Page
+from support.html_pages import CONTRAST
 from support.made_up_density import made_up_experiment
 
 

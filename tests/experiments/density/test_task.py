@@ -146,8 +146,8 @@ def test_other_fits_in_the_directory_are_none_of_its_own(copied, finished):
         ({"seed": 2}, "another target"),
         ({"concentration": 0.5}, "another target"),
         ({"taxa": None, "target": Path("five.tsv")}, "another target"),
-        ({"steps": 61}, "mlp-1: is a fit of 60 steps, not of 61"),
-        ({"resume": False}, "holds an experiment. Go on with it"),
+        ({"steps": 61}, "mlp-1: was started with 60 steps, not 61"),
+        ({"resume": False}, "holds an experiment. Resume it"),
     ],
     ids=str,
 )
@@ -203,7 +203,7 @@ def test_what_makes_no_sense_is_as_jsond_and_leaves_nothing(options, error, word
 def test_a_directory_with_other_files_is_left_alone(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     for resume in (False, True):
-        with pytest.raises(FileProblem, match=r"is not empty \(it holds notes.txt\) and no experiment"):
+        with pytest.raises(FileProblem, match=r"is not empty \(it holds notes.txt\) and is not an experiment"):
             experiment(tmp_path, **SMALL, resume=resume)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
     with pytest.raises(FileProblem, match="Not a directory"):
