@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic
 
 import typer
 
@@ -20,15 +20,11 @@ from phloem.config import (
     STOPS,
     Schema,
 )
-from phloem.config.settings import Layer, members, parse_value
+from phloem.config.settings import C, Layer, members, parse_value
 from phloem.errors import ConfigError, quoted
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 PANEL: Final = "Settings"  # for settings outside any section
 Command = Callable[..., None]
-C = TypeVar("C", bound="DataclassInstance")
 
 
 @dataclass(frozen=True, slots=True)
