@@ -8,13 +8,12 @@ from rich.console import Console
 from rich.table import Table
 
 from naive_features import NaiveBranchNetwork
+from phloem import RandomStream
 from phloem.features import graph as state_module
 from phloem.features.graph import RawStates, TreeGraph
 from phloem.inference.adam import Adam
-from phloem.random_streams import RandomStream
-from phloem.trees.generation import nni_neighbors, random_topologies
-from phloem.trees.topology import TopologyBatch
-from phloem.variational.branch_models import BranchModel, GraphModel, PspModel, SplitModel
+from phloem.trees import TopologyBatch, nni_neighbors, random_topologies
+from phloem.variational import BranchModel, GraphModel, PspModel, SplitModel
 from phloem.variational.support import support_of
 from timing import Row, best_times, milliseconds, show
 

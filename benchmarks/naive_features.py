@@ -4,9 +4,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from phloem.features.graph import TreeGraph
-from phloem.features.raw import dirichlet_features
-from phloem.trees.topology import TopologyBatch
+from phloem.features import TreeGraph, dirichlet_features
+from phloem.trees import TopologyBatch
 
 
 class NaiveConvolution(nn.Module):

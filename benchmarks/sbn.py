@@ -6,11 +6,9 @@ from pathlib import Path
 
 import torch
 
-from phloem.random_streams import RandomStream
-from phloem.trees.generation import nni_neighbors, random_topologies
-from phloem.trees.reading import read_trees
-from phloem.trees.topology import TopologyBatch
-from phloem.variational.sbn import SubsplitNetwork
+from phloem import RandomStream
+from phloem.trees import TopologyBatch, nni_neighbors, random_topologies, read_trees
+from phloem.variational import SubsplitNetwork
 from phloem.variational.support import SubsplitSupport, collect_support, support_of
 from timing import Row, best_times, show
 

@@ -17,21 +17,18 @@ from rich.console import Console
 from rich.table import Table
 
 from features import products
+from phloem import RandomStream
 from phloem.config import EvaluationConfig, InferConfig, TrainingConfig
-from phloem.data.patterns import compress
-from phloem.data.reading import read_alignment
+from phloem.data import compress, read_alignment
+from phloem.inference import Training
 from phloem.inference.adam import Adam
 from phloem.inference.evaluation import draw_log_weights
 from phloem.inference.particles import Particles, doubly_reparameterized, vimco
-from phloem.inference.training import Training
-from phloem.random_streams import RandomStream
-from phloem.target.likelihood import TreeLikelihood
-from phloem.target.posterior import TreePosterior
+from phloem.models import TreeLikelihood, TreePosterior
 from phloem.tasks.models import build_model
 from phloem.tasks.script import infer
 from phloem.tasks.support import read_samples
-from phloem.variational.joint import JointModel
-from phloem.variational.support import SubsplitSupport, collect_support
+from phloem.variational import JointModel, SubsplitSupport, collect_support
 from timing import Row, best_times, milliseconds, show
 
 PARTICLES = 10

@@ -12,9 +12,10 @@ import phloem
 PACKAGE = Path(phloem.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
-FOUNDATION = {"errors", "arrays", "random_streams", "interrupts", "threads", "autograd", "storage", "config"}
+FOUNDATION = {"lazy", "errors", "arrays", "random_streams", "interrupts", "threads", "autograd", "storage", "config"}
 # What each part may import besides itself, in the order in which data flows.
 MAY_IMPORT = {
+    "lazy": set(),
     "errors": set(),
     "arrays": set(),
     "random_streams": {"errors"},
@@ -22,11 +23,12 @@ MAY_IMPORT = {
     "threads": {"errors", "interrupts"},
     "autograd": {"errors", "arrays"},
     "storage": {"errors", "arrays"},
-    "config": {"errors"},
+    "config": {"lazy", "errors"},
     "kernels": {"arrays"},
     "data": FOUNDATION | {"kernels"},
     "trees": FOUNDATION | {"kernels", "data"},
     "target": FOUNDATION | {"kernels", "data", "trees"},
+    "models": {"lazy", "target"},
     "search": FOUNDATION | {"kernels", "data", "trees", "target"},
     "features": FOUNDATION | {"kernels", "trees"},
     "variational": FOUNDATION | {"kernels", "trees", "features"},

@@ -9,7 +9,8 @@ import pytest
 
 from phloem.cli.flags import FLAGS, SOURCES, Settings, with_settings
 from phloem.cli.main import run
-from phloem.config import PRESETS, InferConfig, ModelConfig, TrainingConfig, read_config
+from phloem.config import InferConfig, ModelConfig, TrainingConfig, read_config
+from phloem.config.infer import PRESETS
 from phloem.errors import ConfigError
 
 

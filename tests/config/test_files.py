@@ -11,11 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phloem.config import (
-    BRANCH_MODELS,
-    DECAYS,
-    ESTIMATORS,
-    PRESETS,
-    STOPS,
     EvaluationConfig,
     InferConfig,
     ModelConfig,
@@ -23,11 +18,11 @@ from phloem.config import (
     TrainingConfig,
     from_toml,
     read_config,
-    read_toml,
     resolve,
     to_toml,
 )
-from phloem.config.settings import values_of
+from phloem.config.infer import BRANCH_MODELS, DECAYS, ESTIMATORS, PRESETS, STOPS
+from phloem.config.settings import read_toml, values_of
 from phloem.errors import ConfigError, FileProblem
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"

@@ -6,19 +6,10 @@ import sys
 import pytest
 import torch
 
-from phloem.config import (
-    BRANCH_MODELS,
-    MODEL_PARAMETERS,
-    PRESETS,
-    EvaluationConfig,
-    InferConfig,
-    ModelConfig,
-    SupportConfig,
-    TrainingConfig,
-    iqtree_model,
-    preset,
-)
-from phloem.config.model import MOST_CATEGORIES, SHAPES, SUM_TOLERANCE
+from phloem.config import EvaluationConfig, InferConfig, ModelConfig, SupportConfig, TrainingConfig, preset
+from phloem.config.infer import BRANCH_MODELS, PRESETS
+from phloem.config.model import MODEL_PARAMETERS, MOST_CATEGORIES, SHAPES, SUM_TOLERANCE
+from phloem.config.search import iqtree_model
 from phloem.data.reading import find_alignment
 from phloem.errors import BadArgument, ConfigError
 from phloem.features.convolutions import CONVOLUTIONS

@@ -4,16 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from phloem.config import (
-    PRESETS,
-    EvaluationConfig,
-    InferConfig,
-    ModelConfig,
-    TrainingConfig,
-    differences,
-    from_toml,
-    resolve,
-)
+from phloem.config import EvaluationConfig, InferConfig, ModelConfig, TrainingConfig, from_toml, resolve
+from phloem.config.infer import PRESETS
+from phloem.config.settings import differences
 from phloem.errors import ConfigError
 
 

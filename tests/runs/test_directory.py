@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from phloem.config import HEADING, heading
+from phloem.config.settings import HEADING, heading
 from phloem.errors import BadArgument, FileProblem
 from phloem.runs.directory import LOCK, claimed, write_provenance
 from phloem.tasks.run_directory import RunDirectory

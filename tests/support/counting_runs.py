@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phloem.config import heading
+from phloem.config.settings import heading
 from phloem.runs.checkpoints import CheckpointFolder
 from phloem.runs.directory import OwnedDirectory, RunKind, write_provenance
 from phloem.storage.arrays import making_sense, read_sealed, write_sealed

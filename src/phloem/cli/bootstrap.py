@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from phloem.cli.options import ALIGNMENT_HELP
-from phloem.config import BOOTSTRAP_METHODS, BootstrapConfig
+from phloem.config import BootstrapConfig
+from phloem.config.search import BOOTSTRAP_METHODS
 
 if TYPE_CHECKING:
     from phloem.tasks.search import BootstrapProgress, BootstrapRun

@@ -10,21 +10,11 @@ from typing import Annotated, Any, Final
 import typer
 
 from phloem.cli.options import CREDIBLE_HELP, parse_numbers
-from phloem.config import (
-    BOOTSTRAP_METHODS,
-    BRANCH_MODELS,
-    EMPIRICAL,
-    ESTIMATORS,
-    MODEL_PARAMETERS,
-    PRESETS,
-    STOPS,
-    InferConfig,
-    ModelConfig,
-    read_toml,
-    resolve,
-)
-from phloem.config.infer import PRESET_FIELDS
-from phloem.config.settings import KINDS, flatten, members, parse_value, values_of
+from phloem.config import InferConfig, ModelConfig, resolve
+from phloem.config.infer import BRANCH_MODELS, ESTIMATORS, PRESET_FIELDS, PRESETS, STOPS
+from phloem.config.model import EMPIRICAL, MODEL_PARAMETERS
+from phloem.config.search import BOOTSTRAP_METHODS
+from phloem.config.settings import KINDS, flatten, members, parse_value, read_toml, values_of
 from phloem.errors import ConfigError, quoted
 
 STANDARD: Final = values_of(InferConfig())

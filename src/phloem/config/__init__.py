@@ -1,33 +1,21 @@
 """Every setting with its default. A setting that makes no sense cannot exist."""
 
-from phloem.config.infer import BRANCH_MODELS as BRANCH_MODELS
-from phloem.config.infer import DECAYS as DECAYS
-from phloem.config.infer import ESTIMATORS as ESTIMATORS
-from phloem.config.infer import MOST_PARTICLES as MOST_PARTICLES
-from phloem.config.infer import PRESETS as PRESETS
-from phloem.config.infer import STOPS as STOPS
-from phloem.config.infer import EvaluationConfig as EvaluationConfig
-from phloem.config.infer import InferConfig as InferConfig
-from phloem.config.infer import SupportConfig as SupportConfig
-from phloem.config.infer import TrainingConfig as TrainingConfig
-from phloem.config.infer import preset as preset
-from phloem.config.model import ALIASES as ALIASES
-from phloem.config.model import EMPIRICAL as EMPIRICAL
-from phloem.config.model import MODEL_PARAMETERS as MODEL_PARAMETERS
-from phloem.config.model import ModelConfig as ModelConfig
-from phloem.config.search import BOOTSTRAP_METHODS as BOOTSTRAP_METHODS
-from phloem.config.search import LEAST_BOOTSTRAP_TREES as LEAST_BOOTSTRAP_TREES
-from phloem.config.search import MOST_REPLICATES as MOST_REPLICATES
-from phloem.config.search import PLAIN_MODEL as PLAIN_MODEL
-from phloem.config.search import BootstrapConfig as BootstrapConfig
-from phloem.config.search import iqtree_model as iqtree_model
-from phloem.config.settings import HEADING as HEADING
-from phloem.config.settings import FileSettings as FileSettings
-from phloem.config.settings import command_of as command_of
-from phloem.config.settings import differences as differences
-from phloem.config.settings import from_toml as from_toml
-from phloem.config.settings import heading as heading
-from phloem.config.settings import read_config as read_config
-from phloem.config.settings import read_toml as read_toml
-from phloem.config.settings import resolve as resolve
-from phloem.config.settings import to_toml as to_toml
+from typing import TYPE_CHECKING
+
+from phloem.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from phloem.config.density import DensityConfig as DensityConfig
+    from phloem.config.infer import EvaluationConfig as EvaluationConfig
+    from phloem.config.infer import InferConfig as InferConfig
+    from phloem.config.infer import SupportConfig as SupportConfig
+    from phloem.config.infer import TrainingConfig as TrainingConfig
+    from phloem.config.infer import preset as preset
+    from phloem.config.model import ModelConfig as ModelConfig
+    from phloem.config.search import BootstrapConfig as BootstrapConfig
+    from phloem.config.settings import from_toml as from_toml
+    from phloem.config.settings import read_config as read_config
+    from phloem.config.settings import resolve as resolve
+    from phloem.config.settings import to_toml as to_toml
+else:
+    __all__, __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from filelock import FileLock, Timeout
 
-from phloem.config import command_of
+from phloem.config.settings import command_of
 from phloem.errors import BadArgument, FileProblem
 from phloem.runs.checkpoints import FILE_NAME as CHECKPOINT_NAME
 from phloem.runs.checkpoints import C, CheckpointFolder, checkpoint_files

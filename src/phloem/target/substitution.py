@@ -10,7 +10,8 @@ from scipy import special
 from torch import Tensor
 
 from phloem.arrays import FloatArray
-from phloem.config import EMPIRICAL, ModelConfig
+from phloem.config import ModelConfig
+from phloem.config.model import EMPIRICAL
 from phloem.data.patterns import SitePatterns
 from phloem.errors import BadArgument
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phloem.config import InferConfig, differences, read_config, to_toml
+from phloem.config import InferConfig, read_config, to_toml
+from phloem.config.settings import differences
 from phloem.data.alignment import Alignment
 from phloem.data.patterns import SitePatterns, compress, summarize
 from phloem.data.reading import read_alignment

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from phloem.arrays import BoolArray, IntArray
 from phloem.autograd import refuse_second_derivatives
-from phloem.config import BRANCH_MODELS
+from phloem.config.infer import BRANCH_MODELS
 from phloem.errors import BadArgument
 from phloem.features.layers import run
 from phloem.features.learnable import BranchReadout, ConvolutionChoice, NodeFeatures
