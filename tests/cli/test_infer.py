@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.test_commands import complaint, in_empty_directory  # noqa: F401
-from phloem.cli.infer import default_directory, how_to_go_on
+from phloem.cli.infer import default_directory, how_to_resume
 from phloem.cli.main import run
 from phloem.config import InferConfig, read_config
 from phloem.display.lines import Quiet
@@ -124,9 +124,9 @@ def test_a_run_directory_is_named_after_the_alignment(alignment, directory):
 
 
 def test_the_command_that_goes_on_is_one_for_a_shell():
-    text = how_to_go_on(Interrupted(Path("my run"), 1200, begun=True), "my dna.fasta")
-    assert text == "stopped, saved at step 1,200. Go on with: phloem infer 'my dna.fasta' --out 'my run' --resume"
-    assert how_to_go_on(Interrupted(Path("run"), None, begun=True), None).endswith(": phloem infer --out run --resume")
+    text = how_to_resume(Interrupted(Path("my run"), 1200, begun=True), "my dna.fasta")
+    assert text == "stopped, saved at step 1,200. Resume with: phloem infer 'my dna.fasta' --out 'my run' --resume"
+    assert how_to_resume(Interrupted(Path("run"), None, begun=True), None).endswith(": phloem infer --out run --resume")
 
 
 def test_settings_of_a_file_and_of_flags_are_those_of_the_run():
@@ -217,7 +217,7 @@ def test_bootstrap_trees_of_the_same_alignment_and_settings_are_not_made_again(t
         stopped.setattr("phloem.tasks.training.train", interrupt)
         assert run(["infer", "dna.fasta", "--out", "out", *TINY]) == 130
     assert capsys.readouterr().err.endswith(
-        "phloem: stopped, no step was done yet. Go on with: phloem infer dna.fasta --out out --resume\n"
+        "phloem: stopped, before the first step. Resume with: phloem infer dna.fasta --out out --resume\n"
     )
     assert run(["infer", "dna.fasta", "--out", "out", "--resume"]) == 0
     assert run(["infer", "dna.fasta", "--out", "out", "--force", *TINY]) == 0
@@ -391,7 +391,7 @@ def test_a_run_stays_until_its_replacement_begins(tmp_path, monkeypatch, capsys)
     with monkeypatch.context() as stopped:
         stopped.setattr("phloem.tasks.support.bootstrap_files", interrupt)
         assert run(replace) == 130
-    assert capsys.readouterr().err.endswith("phloem: stopped; out is as it was. Give the same command again.\n")
+    assert capsys.readouterr().err.endswith("phloem: stopped; out is unchanged. Run the same command again.\n")
     assert Path("out/summary.json").read_bytes() == before
     assert run(replace) == 0
     assert json.loads(Path("out/summary.json").read_text())["seed"] == 5
@@ -492,7 +492,7 @@ BAD = {
     "alignment": (["none.fasta", "--out", "x"], "none.fasta: no such file"),
     "no alignment": (["--out", "x"], "x: has no checkpoint to go on from. Name the alignment."),
     "no alignment to resume": (["--out", "x", "--resume"], "x: has no checkpoint to go on from. Name the alignment."),
-    "nothing at all": ([], "name an alignment, or a run to go on with"),
+    "nothing at all": ([], "name an alignment, or a run to resume"),
     "control characters": (["odd.fasta", "--out", "x"], "has a control character. Rename the sequence."),
     "both": (["primates", "--out", "x", "--resume", "--force"], "--resume and --force"),
     "trees": (["primates", "--out", "x", "--trees", "none.nwk"], "none.nwk: no such file"),

@@ -141,7 +141,7 @@ def test_a_request_to_stop_ends_a_run_within_two_seconds_with_a_checkpoint(
     assert process.returncode == 130
     assert steps_in(out) > 4
     assert err.splitlines()[-1] == (
-        f"phloem: stopped, saved at step {steps_in(out)}. Go on with: phloem infer primates --out {out} --resume"
+        f"phloem: stopped, saved at step {steps_in(out)}. Resume with: phloem infer primates --out {out} --resume"
     )
     assert "Traceback" not in err
     if request_to_stop == signal.SIGINT:  # once is enough
@@ -162,7 +162,7 @@ def test_a_run_that_is_stopped_before_its_first_step_says_how_to_start_again(sta
         assert err.splitlines()[-1].startswith("phloem: stopped, ")
         assert err.splitlines()[-1].endswith(f"phloem infer primates --out {out} --resume")
     else:  # its settings would be lost
-        assert err.splitlines()[-1] == f"phloem: stopped; {out} is as it was. Give the same command again."
+        assert err.splitlines()[-1] == f"phloem: stopped; {out} is unchanged. Run the same command again."
         assert not out.exists()
 
 

@@ -31,41 +31,41 @@ app = typer.Typer(
 
 @app.callback()
 def experiments() -> None:
-    """The paper's experiments, with what is to be expected beside what was found."""
+    """The paper's experiments, with expected results beside ours."""
 
 
 @app.command(epilog=DENSITY_EXAMPLES)
 def density(
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The directory for the experiment.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Directory for the experiment.")],
     convolutions: Annotated[
-        str, typer.Option(metavar="NAMES", help="Which variants, separated by commas.")
+        str, typer.Option(metavar="NAMES", help="Variants to fit, separated by commas.")
     ] = "mlp,gcn,gin,sage,ggnn,edge",
-    repeats: Annotated[int, typer.Option(help="Trainings of each, with seeds 1, 2, ….")] = 1,
+    repeats: Annotated[int, typer.Option(help="Runs per variant, with seeds 1, 2, ….")] = 1,
     steps: Annotated[int | None, typer.Option(help="Training steps.", show_default="200000, as in the paper")] = None,
     target: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Trees with their probabilities: any tree file, or .tsv lines of a probability, a tab and a tree.",
+            help="Trees with probabilities: any tree file, or .tsv lines of a probability, a tab and a tree.",
             show_default="a draw from a Dirichlet distribution over all topologies",
         ),
     ] = None,
-    taxa: Annotated[int | None, typer.Option(help="Of the draw.", show_default="8")] = None,
+    taxa: Annotated[int | None, typer.Option(help="Taxa of the drawn target.", show_default="8")] = None,
     concentration: Annotated[
-        float | None, typer.Option(help="Of the Dirichlet distribution.", show_default="0.008")
+        float | None, typer.Option(help="Concentration of the Dirichlet distribution.", show_default="0.008")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of the draw.", show_default="1")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the drawn target.", show_default="1")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the experiment in the directory; what is fitted stays.")
+        bool, typer.Option("--resume", help="Resume the experiment in the directory; finished fits are kept.")
     ] = False,
     checkpoint_every: Annotated[str, typer.Option(metavar="TIME", help=CHECKPOINT_HELP)] = "2m",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but what is wrong.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only warnings and errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON instead of a table.")] = False,
 ) -> None:
     """Fit densities to a known target over all topologies of 8 taxa, with uniform noise (Zhang 2023, section 4.1).
 
     The directory gets the paper's figure (density.pdf, density.html) and the numbers (results.json). Each training is
-    a run of `phloem density fit` below it. Ctrl-C stops the experiment and keeps it; --resume goes on.
+    a run of `phloem density fit` in a subdirectory. Ctrl-C stops the experiment with a checkpoint; --resume continues.
     """
     from phloem.display.bar import progress_bar
     from phloem.display.words import say
@@ -94,7 +94,7 @@ def density(
                 notice=lambda text: say(f"phloem: {text}"),
             )
     except DensityInterrupted:
-        raise StoppedByUser("stopped, and kept. Go on with the same command and --resume.") from None
+        raise StoppedByUser("stopped and saved. Resume with the same command and --resume.") from None
     if as_json:
         print(json.dumps(results(found)))
     elif not quiet:
