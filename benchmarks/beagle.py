@@ -5,8 +5,8 @@ import ctypes.util
 
 import numpy as np
 
-from phloem.data.patterns import SitePatterns
-from phloem.trees.topology import TopologyBatch
+from phloem.data import SitePatterns
+from phloem.trees import TopologyBatch
 
 DOUBLE, NO_THREADS, SSE, CPU = 1 << 1, 1 << 14, 1 << 11, 1 << 15
 NO_BUFFER = -1

@@ -12,12 +12,10 @@ from threading import Event
 import numpy as np
 
 from phloem.config.search import SearchConfig
-from phloem.data.alignment import Alignment
-from phloem.data.reading import read_alignment
+from phloem.data import Alignment, read_alignment
 from phloem.search.embedded import find_likelihood_tree
 from phloem.search.iqtree import find_iqtree, ultrafast_bootstrap
-from phloem.trees.sample import TreeSample
-from phloem.trees.splits import split_frequencies
+from phloem.trees import TreeSample, split_frequencies
 
 ALL = tuple(f"DS{number}" for number in range(1, 9))
 

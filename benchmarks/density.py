@@ -3,12 +3,11 @@
 import numpy as np
 import torch
 
+from phloem import RandomStream
 from phloem.config.density import DENSITY, VARIANTS
+from phloem.energy import DensityTraining
 from phloem.energy.noise import UniformNoise
-from phloem.energy.training import DensityTraining
-from phloem.random_streams import RandomStream
-from phloem.trees.generation import all_topologies
-from phloem.trees.sample import TreeSample
+from phloem.trees import TreeSample, all_topologies
 from timing import Row, best_times, show
 
 TAXA, CONCENTRATION = 8, 0.008

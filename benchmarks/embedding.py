@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from phloem import RandomStream, dirichlet_features, random_tips, random_topologies, tree_features
+from phloem import RandomStream
 from phloem.arrays import FloatArray
-from phloem.trees.topology import TopologyBatch
-from phloem.trees.tree import Tree
+from phloem.features import dirichlet_features, random_tips, tree_features
+from phloem.trees import TopologyBatch, Tree, random_topologies
 from timing import Row, best_times, show
 
 CHANNELS = 64

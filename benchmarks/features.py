@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 
 from naive_features import NaiveBranchNetwork
-from phloem.features import graph as state_module
+from phloem import RandomStream
+from phloem.features import layers as state_module
 from phloem.features.layers import RawStates, TreeGraph
 from phloem.inference.training import Adam
-from phloem.random_streams import RandomStream
 from phloem.trees.generation import nni_neighbors, random_topologies
 from phloem.trees.topology import TopologyBatch
 from phloem.variational.joint import BranchModel, GraphModel, PspModel, SplitModel

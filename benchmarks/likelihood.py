@@ -9,13 +9,10 @@ import torch
 from torch import Tensor
 
 import beagle
-from phloem import RandomStream, random_topologies
-from phloem.data.alignment import Alignment
-from phloem.data.patterns import SitePatterns, compress
-from phloem.data.reading import read_alignment
-from phloem.target.likelihood import TreeLikelihood
-from phloem.target.substitution import SiteRates, gtr, hky85
-from phloem.trees.topology import TopologyBatch
+from phloem import RandomStream
+from phloem.data import Alignment, SitePatterns, compress, read_alignment
+from phloem.models import SiteRates, TreeLikelihood, gtr, hky85
+from phloem.trees import TopologyBatch, random_topologies
 from timing import Row, best_times, show
 
 TREES = 10

@@ -9,7 +9,8 @@ from pathlib import Path
 import dendropy
 from Bio import Phylo
 
-from phloem import RandomStream, TreeSample, format_newick, pool, random_topologies, read_trees
+from phloem import RandomStream
+from phloem.trees import TreeSample, format_newick, pool, random_topologies, read_trees
 from timing import Row, best_times, show
 
 COMPARED = 300  # trees: the others take their time

@@ -1,7 +1,8 @@
 """How long does it take to get topologies back from features?"""
 
-from phloem import RandomStream, all_topologies, dirichlet_features, random_topologies, recover_topologies
-from phloem.trees.topology import TopologyBatch
+from phloem import RandomStream
+from phloem.features import dirichlet_features, recover_topologies
+from phloem.trees import TopologyBatch, all_topologies, random_topologies
 from timing import Row, best_times, show
 
 

@@ -5,10 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from phloem.data.alignment import Alignment
-from phloem.data.patterns import SitePatterns, compress
-from phloem.data.reading import read_alignment
-from phloem.random_streams import RandomStream
+from phloem import RandomStream
+from phloem.data import Alignment, SitePatterns, compress, read_alignment
 from phloem.search.tree_search import can_tell_trees_apart, neighbor_joining, parsimony_topologies
 from timing import Row, best_times, show
 

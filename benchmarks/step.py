@@ -17,13 +17,13 @@ from rich.console import Console
 from rich.table import Table
 
 from features import products
+from phloem import RandomStream
 from phloem.config import EvaluationConfig, InferConfig, TrainingConfig
 from phloem.data.patterns import compress
 from phloem.data.reading import read_alignment
 from phloem.inference.evaluation import draw_log_weights
 from phloem.inference.particles import Particles, doubly_reparameterized, vimco
 from phloem.inference.training import Adam, Training
-from phloem.random_streams import RandomStream
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
 from phloem.tasks.infer import infer

@@ -9,13 +9,16 @@ from typing import TypeVar
 
 import torch
 
-import phloem
+from phloem import RandomStream, read_alignment
 from phloem.config import EvaluationConfig
+from phloem.data import compress
 from phloem.inference.diagnostics import smooth
 from phloem.inference.draws import DrawCollector, read_draws, write_draws
 from phloem.inference.evaluation import draw_repeats
+from phloem.models import TreeLikelihood, TreePosterior
 from phloem.tasks.support import read_samples
-from phloem.trees.sample import pool
+from phloem.trees import majority_rule, maximum_clade_credibility, pool, split_frequencies, split_lengths, summary_tree
+from phloem.variational import JointModel, build_branch_model, fit_network
 from timing import Row, show
 
 REPEATS, SAMPLES = 100, 1000
@@ -44,20 +47,20 @@ def main() -> None:
         print("PHLOEM_DATA is not set: it names the folder of benchmark data")
         return
     torch.set_num_threads(1)
-    alignment = phloem.read_alignment(Path(folder) / "alignments" / "DS1.fasta")
+    alignment = read_alignment(Path(folder) / "alignments" / "DS1.fasta")
     trees = pool(read_samples([Path(folder) / "ufboot" / "DS1"], taxa=alignment.taxa))
-    network = phloem.fit_network(trees, method="average").network
-    model = phloem.JointModel(network, phloem.build_branch_model("edge", network.support))
-    target = phloem.TreePosterior(phloem.TreeLikelihood(phloem.compress(alignment), threads=1))
+    network = fit_network(trees, method="average").network
+    model = JointModel(network, build_branch_model("edge", network.support))
+    target = TreePosterior(TreeLikelihood(compress(alignment), threads=1))
 
     def draw(repeats: int) -> DrawCollector:
         collector = DrawCollector()
         config = EvaluationConfig(samples=SAMPLES, repeats=repeats)
-        draw_repeats(model, target, config, stream=phloem.RandomStream(1, "benchmark"), keep=collector)
+        draw_repeats(model, target, config, stream=RandomStream(1, "benchmark"), keep=collector)
         return collector
 
     warm = draw(1).draws(alignment.taxa).weighted()
-    phloem.split_lengths(warm)
+    split_lengths(warm)
     watch = Stopwatch()
     draws = watch.time(f"{REPEATS * SAMPLES:,} draws, one core", lambda: draw(REPEATS), GOAL_SECONDS).draws(
         alignment.taxa
@@ -65,16 +68,16 @@ def main() -> None:
     watch.time("smoothed weights", lambda: smooth(draws.log_weights))
     weighted = watch.time("a weighted sample", draws.weighted)
     lengths = watch.time(
-        f"lengths of {len(phloem.split_frequencies(weighted.topology_sample()).members):,} splits",
-        lambda: phloem.split_lengths(weighted),
+        f"lengths of {len(split_frequencies(weighted.topology_sample()).members):,} splits",
+        lambda: split_lengths(weighted),
         2.0,
     )
     topologies = weighted.topology_sample()
-    splits = phloem.split_frequencies(topologies)
-    watch.time("majority rule", lambda: phloem.summary_tree(phloem.majority_rule(splits), lengths))
+    splits = split_frequencies(topologies)
+    watch.time("majority rule", lambda: summary_tree(majority_rule(splits), lengths))
     watch.time(
         f"maximum clade credibility of {len(topologies):,} topologies",
-        lambda: phloem.maximum_clade_credibility(topologies, splits),
+        lambda: maximum_clade_credibility(topologies, splits),
     )
     with tempfile.TemporaryDirectory() as home:
         path = Path(home) / "draws"

@@ -4,8 +4,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-import phloem
-from phloem.data.reading import find_trees
+from phloem import RandomStream, read_alignment, read_trees
+from phloem.data import compress, find_trees
+from phloem.features import dirichlet_features, recover_topologies
+from phloem.models import TreeLikelihood, optimize_branch_lengths
+from phloem.trees import format_newick
+from phloem.variational import fit_network
 
 
 def shade(share: float) -> str:
@@ -16,11 +20,11 @@ def shade(share: float) -> str:
 
 console = Console(highlight=False, soft_wrap=True)
 
-sample = phloem.read_trees(find_trees("primates"))
+sample = read_trees(find_trees("primates"))
 taxa = len(sample.taxa)
 console.print(f"[bold]1. Read[/]     {len(sample)} topologies of {taxa} primates, from 1,000 bootstrap trees.\n")
 
-features = phloem.dirichlet_features(sample.topologies)  # (trees, nodes, taxa)
+features = dirichlet_features(sample.topologies)  # (trees, nodes, taxa)
 console.print(
     f"[bold]2. Embed[/]    Node features of shape {features.shape}: each interior node is its neighbours' mean."
 )
@@ -36,16 +40,16 @@ console.print(table, soft_wrap=False)
 
 interior = np.random.default_rng(0).permutation(np.arange(taxa, sample.topologies.node_count))
 shuffled = features[:, [*range(taxa), *interior]]
-recovered = phloem.recover_topologies(shuffled, taxa)
+recovered = recover_topologies(shuffled, taxa)
 same = recovered.equal(sample.topologies).sum()
 console.print(
     f"\n[bold]3. Recover[/]  {same} of {len(sample)} topologies, from shuffled features alone. The most frequent:"
 )
-console.print(phloem.format_newick(recovered[best], sample.taxa)[0])
+console.print(format_newick(recovered[best], sample.taxa)[0])
 
-alignment = phloem.read_alignment("primates")
-likelihood = phloem.TreeLikelihood(phloem.compress(alignment))
-found = phloem.optimize_branch_lengths(likelihood, sample.with_taxa(alignment.taxa).topologies)
+alignment = read_alignment("primates")
+likelihood = TreeLikelihood(compress(alignment))
+found = optimize_branch_lengths(likelihood, sample.with_taxa(alignment.taxa).topologies)
 console.print(
     f"\n[bold]4. Fit[/]      Best branch lengths for {alignment.site_count} sites of mtDNA under Jukes–Cantor."
 )
@@ -57,8 +61,8 @@ for tree in range(5):
     fits.add_row(str(tree + 1), f"{sample.weights[tree]:.0f}", f"{value:.3f}", f"{length:.4f}")
 console.print(fits, soft_wrap=False)
 
-fitted = phloem.fit_network(sample, smoothing=1e-6).network
-draws = fitted.sample(10_000, stream=phloem.RandomStream(1, "demo draws"))
+fitted = fit_network(sample, smoothing=1e-6).network
+draws = fitted.sample(10_000, stream=RandomStream(1, "demo draws"))
 known = {row.tobytes() for row in sample.topologies.parent}
 new = [row.tobytes() for row in draws.parent if row.tobytes() not in known]
 console.print(

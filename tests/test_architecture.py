@@ -13,9 +13,10 @@ PACKAGE = Path(phloem.__file__).parent
 TESTS = Path(__file__).parent
 SOURCES = {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
 
-FOUNDATION = {"errors", "arrays", "random_streams", "interrupts", "threads", "autograd", "storage", "config"}
+FOUNDATION = {"lazy", "errors", "arrays", "random_streams", "interrupts", "threads", "autograd", "storage", "config"}
 # What each part may import besides itself, in the order in which data flows.
 MAY_IMPORT = {
+    "lazy": set(),
     "errors": set(),
     "arrays": set(),
     "random_streams": {"errors"},
@@ -23,11 +24,12 @@ MAY_IMPORT = {
     "threads": {"errors", "interrupts"},
     "autograd": {"errors", "arrays"},
     "storage": {"errors", "arrays"},
-    "config": {"errors"},
+    "config": {"lazy", "errors"},
     "kernels": {"arrays"},
     "data": FOUNDATION | {"kernels"},
     "trees": FOUNDATION | {"kernels", "data"},
     "target": FOUNDATION | {"kernels", "data", "trees"},
+    "models": {"lazy", "target"},
     "search": FOUNDATION | {"kernels", "data", "trees", "target"},
     "features": FOUNDATION | {"kernels", "trees"},
     "variational": FOUNDATION | {"kernels", "trees", "features"},

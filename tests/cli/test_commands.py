@@ -21,7 +21,7 @@ from support.messages import assert_says
 
 def test_embedding_and_recovery_of_the_bundled_trees(capsys):
     assert run(["embed", "primates", "--out", "primates.npz"]) == 0
-    assert capsys.readouterr().out == "21 binary trees on 12 taxa, 12 channels a node: primates.npz\n"
+    assert capsys.readouterr().out == "21 binary trees on 12 taxa, 12 channels per node: primates.npz\n"
     with np.load("primates.npz", allow_pickle=False) as arrays:
         assert arrays["features"].shape == (21, 22, 12)
         assert arrays["weights"].sum() == 1000
@@ -88,8 +88,8 @@ def test_polytomies_and_binary_trees_in_different_files_are_pooled():
 
 def test_random_tips_for_big_trees(capsys):
     taxa = [f"t{number}" for number in range(3000)]
-    trees = phloem.random_topologies(3000, 1, stream=phloem.RandomStream(1, "x"))
-    Path("big.nwk").write_text(phloem.format_newick(trees, taxa)[0])
+    trees = phloem.trees.random_topologies(3000, 1, stream=phloem.RandomStream(1, "x"))
+    Path("big.nwk").write_text(phloem.trees.format_newick(trees, taxa)[0])
     arrays = {}
     for name, options in {"a": ["--seed", "1"], "b": ["--seed", "1"], "c": ["--seed", "2"]}.items():
         assert run(["embed", "big.nwk", "--dimension", "16", *options, "--out", f"{name}.npz"]) == 0
@@ -163,7 +163,7 @@ def test_bad_input_is_one_line_exit_code_2_and_no_file(case, capsys):
     Path("zero.nwk").write_text("[&W 0](A,B,(C,D));")
     Path("zeros.nwk").write_text("[&W 0](A,B,C,D);")
     Path("bad.nwk").write_text("(A,B,(C,A));")
-    good = phloem.dirichlet_features(phloem.all_topologies(5))[:3]
+    good = phloem.features.dirichlet_features(phloem.trees.all_topologies(5))[:3]
     noise = good + np.array([0, 1e-3, 0])[:, None, None] * np.random.default_rng(0).random(good.shape)
     np.savez("noise.npz", taxa=np.array(list("ABCDE")), features=noise)
     before = sorted(Path().iterdir())
@@ -262,8 +262,8 @@ def test_names_are_utf_8_whatever_the_terminal_says():
 def test_a_polite_kill_leaves_nothing_behind():
     """SIGTERM in the middle of writing a large file, as batch systems send it."""
     taxa = [f"t{number}" for number in range(400)]
-    trees = phloem.random_topologies(400, 2000, stream=phloem.RandomStream(1, "x"))
-    Path("big.nwk").write_text("\n".join(phloem.format_newick(trees, taxa)))
+    trees = phloem.trees.random_topologies(400, 2000, stream=phloem.RandomStream(1, "x"))
+    Path("big.nwk").write_text("\n".join(phloem.trees.format_newick(trees, taxa)))
     process = subprocess.Popen([PROGRAM, "embed", "big.nwk", "--out", "f.npz"], stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not list(Path().glob(".f.npz.*")):
         time.sleep(0.01)
@@ -298,8 +298,8 @@ def test_files_of_different_taxon_order_are_pooled_in_the_first_ones(capsys):
 def test_random_tips_for_polytomies_come_from_the_seed(capsys):
     Path("star.nwk").write_text("(A,B,C,D);")
     assert run(["embed", "star.nwk", "--dimension", "2", "--seed", "5", "-o", "f.npz"]) == 0
-    assert capsys.readouterr().out == "1 tree of any degrees on 4 taxa, 2 channels a node: f.npz\n"
-    tips = phloem.random_tips(4, 2, stream=phloem.RandomStream(5, "tip features"))
+    assert capsys.readouterr().out == "1 tree of any degrees on 4 taxa, 2 channels per node: f.npz\n"
+    tips = phloem.features.random_tips(4, 2, stream=phloem.RandomStream(5, "tip features"))
     np.testing.assert_array_equal(np.load("f.npz")["features_0"][:4], tips)
 
 

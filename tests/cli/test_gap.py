@@ -28,7 +28,7 @@ def test_the_table_ends_with_the_averages(finished, capsys):
     heading, *rows = capsys.readouterr().out.splitlines()
     assert heading.split() == ["tree", "probability", "Q(τ)", "amortised", "ELBO", "best", "ELBO", "gap", "error"]
     assert rows[0].split()[0] == "1"
-    averages = [row for row in rows if row.endswith(("all trees alike", "in the reference"))]
+    averages = [row for row in rows if row.endswith(("weighted equally", "in the reference"))]
     assert len(averages) == 2
     assert averages[0].startswith("average gap ")
     assert any(row.startswith("errors of the amortised ELBO up to ") for row in rows)
@@ -65,7 +65,7 @@ def test_trees_outside_the_tables_and_what_did_not_converge_are_said(finished, c
     out = capsys.readouterr().out
     assert "* not converged: " in out
     assert "*" in out.splitlines()[1]
-    assert "left out, as the model's tables lack a split or subsplit: tree 1 (0.500000)" in out
+    assert "left out because the model lacks a split or subsplit: tree 1 (0.500000)" in out
 
 
 def test_a_run_that_is_not_finished_says_so(finished, tmp_path, capsys):
@@ -74,7 +74,7 @@ def test_a_run_that_is_not_finished_says_so(finished, tmp_path, capsys):
             (tmp_path / "begun").mkdir(exist_ok=True)
             (tmp_path / "begun" / path.name).symlink_to(path)
     assert run(gap(Path("begun"))) == 0
-    assert capsys.readouterr().out.startswith("not finished: the model is that of step ")
+    assert capsys.readouterr().out.startswith("not finished: this is the model at step ")
 
 
 @pytest.mark.parametrize(

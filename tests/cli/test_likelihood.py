@@ -78,7 +78,7 @@ def test_tables_for_people(capsys):
     output = capsys.readouterr().out
     assert "5 taxa, 16 sites" in output
     assert re.search(r"tree +log-likelihood +tree length", output)
-    assert "with the best lengths:" in output
+    assert "with the best branch lengths:" in output
     assert re.search(r"1 +Homo +\S+ +\S+", output)
     assert "above 2 taxa: " in output
     assert len(re.findall(r"^ *16 +-?\d", output, re.MULTILINE)) == 1

@@ -127,7 +127,8 @@ def test_trees_are_written_as_nexus_and_as_newick_and_everybody_reads_them(finis
         answer = subprocess.run([rscript_ape, "-e", script], capture_output=True, text=True, check=True).stdout.split()
         assert int(answer[0]) == 30
         by_us = dendropy.Tree.get(
-            data=phloem.format_newick(sample.topologies[0], sample.taxa, sample.branch_lengths[:1])[0], schema="newick"
+            data=phloem.trees.format_newick(sample.topologies[0], sample.taxa, sample.branch_lengths[:1])[0],
+            schema="newick",
         )
         assert float(answer[1]) == pytest.approx(by_us.length(), rel=1e-4)
 

@@ -68,7 +68,9 @@ def test_json_and_the_other_files(capsys):
     taxa = [f"t{number}" for number in range(8)]
     assert [len(phloem.read_trees(name, taxa=taxa)) for name in ("best.nex", "all.nwk", "good.nex")] == [1, 50, 3]
     best = phloem.read_trees("best.nex", taxa=taxa)
-    np.testing.assert_array_equal(phloem.parse_newick(answer["newick"], taxa=taxa).branch_lengths, best.branch_lengths)
+    np.testing.assert_array_equal(
+        phloem.trees.parse_newick(answer["newick"], taxa=taxa).branch_lengths, best.branch_lengths
+    )
     np.testing.assert_array_equal(
         phloem.read_trees("good.nex", taxa=taxa).topologies.parent[0], best.topologies.parent[0]
     )

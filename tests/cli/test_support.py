@@ -198,7 +198,7 @@ def test_a_network_is_fitted_and_scores_trees(capsys):
     assert run(["sbn", "score", "fitted.npz", "one.nwk"]) == 0
     out = capsys.readouterr().out
     assert len(out.splitlines()) == 13
-    assert "3 topologies, coverage 1.000000, probability in all 1.000000, divergence 0.000000" in out
+    assert "3 topologies, coverage 1.000000, total probability 1.000000, divergence 0.000000" in out
 
 
 def test_fit_options_change_the_network(capsys):

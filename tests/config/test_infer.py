@@ -13,12 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phloem.config import (
-    BRANCH_MODELS,
-    DECAYS,
-    ESTIMATORS,
     INFER,
-    PRESETS,
-    STOPS,
     EvaluationConfig,
     InferConfig,
     ModelConfig,
@@ -28,6 +23,7 @@ from phloem.config import (
     read_config,
     to_toml,
 )
+from phloem.config.infer import BRANCH_MODELS, DECAYS, ESTIMATORS, PRESETS, STOPS
 from phloem.errors import ConfigError
 from phloem.features.convolutions import CONVOLUTIONS
 

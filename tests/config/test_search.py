@@ -6,8 +6,9 @@ from dataclasses import fields
 import pytest
 
 from config.test_model import GOOD
-from phloem.config import BOOTSTRAP, SEARCH, BootstrapConfig, ModelConfig, SearchConfig, iqtree_model
+from phloem.config import BOOTSTRAP, SEARCH, BootstrapConfig, ModelConfig, SearchConfig
 from phloem.config.model import MODEL_PARAMETERS
+from phloem.config.search import iqtree_model
 from phloem.data.reading import find_alignment
 from phloem.errors import ConfigError
 

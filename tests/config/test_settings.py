@@ -5,21 +5,19 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from phloem.config import (
-    PRESETS,
+    INFER,
     EvaluationConfig,
     InferConfig,
     ModelConfig,
     Schema,
     TrainingConfig,
-    command_of,
-    differences,
     from_toml,
-    heading,
     read_config,
-    read_toml,
     resolve,
     to_toml,
 )
+from phloem.config.infer import PRESETS
+from phloem.config.settings import command_of, heading
 from phloem.errors import ConfigError, FileProblem
 
 
@@ -138,14 +136,14 @@ def test_an_unknown_preset_is_refused():
 def test_differences_are_lines_in_the_order_of_the_fields():
     one = InferConfig(seed=2, model=ModelConfig("K80", kappa=(2.0,)), training=TrainingConfig(steps=8000))
     two = InferConfig(training=TrainingConfig(steps=9000, doubly_reparameterized=False))
-    assert differences(one, two) == [
+    assert INFER.differences(one, two) == [
         "seed is 2, not 1",
         "model.name is K80, not JC",
         "model.kappa is [2.0], not unset",
         "training.steps is 8000, not 9000",
         "training.doubly_reparameterized is true, not false",
     ]
-    assert differences(one, one) == []
+    assert INFER.differences(one, one) == []
 
 
 def test_arrays_are_one_line_and_what_is_not_set_has_none():
@@ -240,7 +238,7 @@ def test_files_that_cannot_be_read(tmp_path, content, message):
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(FileProblem, match=message):
-        read_toml(path)
+        INFER.read_toml(path)
 
 
 def test_a_directory_and_an_impossible_name_cannot_be_read(tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from phloem import config
+from phloem.config import infer
 from phloem.errors import BadArgument
 from phloem.inference.particles import ESTIMATORS, lower_bound, rws, vimco
 from phloem.kernels.training import leave_one_out_bounds, log_mean_exp
@@ -138,4 +138,4 @@ def test_too_few_particles_are_refused():
 
 
 def test_the_config_has_the_same_names():
-    assert tuple(ESTIMATORS) == config.ESTIMATORS
+    assert tuple(ESTIMATORS) == infer.ESTIMATORS

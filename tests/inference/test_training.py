@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from phloem.config import BRANCH_MODELS, EvaluationConfig, TrainingConfig
+from phloem.config import EvaluationConfig, TrainingConfig
+from phloem.config.infer import BRANCH_MODELS
 from phloem.errors import BadArgument, TaxonMismatch, TrainingFailed
 from phloem.inference import training as training_module
 from phloem.inference.evaluation import evaluate

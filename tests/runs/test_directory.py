@@ -4,7 +4,8 @@ import shutil
 
 import pytest
 
-from phloem.config import InferConfig, heading
+from phloem.config import InferConfig
+from phloem.config.settings import heading
 from phloem.errors import BadArgument, FileProblem
 from phloem.runs.directory import LOCK, claimed
 from phloem.tasks.run_files import infer_run

@@ -438,8 +438,8 @@ def test_the_best_trees_come_after_the_bootstrap_trees(alignment):
     assert (len(plain), len(more)) == (5, 8)
     np.testing.assert_array_equal(plain.topologies.parent, more.topologies.parent[:5])
     assert len(more[[5, 6, 7]].distinct()) == 3  # four taxa have three trees
-    likelihood = phloem.TreeLikelihood(phloem.compress(alignment))
-    values = phloem.optimize_branch_lengths(likelihood, more.topologies[5:]).log_likelihoods
+    likelihood = phloem.models.TreeLikelihood(phloem.data.compress(alignment))
+    values = phloem.models.optimize_branch_lengths(likelihood, more.topologies[5:]).log_likelihoods
     assert (np.diff(values) < 1e-3).all()
 
 

@@ -261,7 +261,7 @@ def small() -> Alignment:
 
 
 @pytest.fixture(scope="module")
-def found(small) -> phloem.SearchResult:
+def found(small) -> phloem.search.SearchResult:
     return phloem.maximum_likelihood_tree(small, count=200, keep=4, within=100.0, seed=3)
 
 
@@ -279,7 +279,7 @@ def test_supports_are_shares_of_the_bootstrap_trees(found, small):
 
 
 def test_a_branch_that_no_bootstrap_tree_has_gets_support_0(found):
-    others = phloem.random_topologies(8, 1, stream=phloem.RandomStream(1, "far"))
+    others = phloem.trees.random_topologies(8, 1, stream=phloem.RandomStream(1, "far"))
     tree = replace(found, topology=others, bootstrap=found.bootstrap[:1]).tree
     have = {row.tobytes() for row in nontrivial_splits(found.bootstrap.topologies[:1])[0]}
     expected = [float(row.tobytes() in have) for row in nontrivial_splits(others)[0]]
@@ -288,7 +288,7 @@ def test_a_branch_that_no_bootstrap_tree_has_gets_support_0(found):
 
 
 def test_the_value_is_that_of_the_tree_with_its_lengths_under_the_model(found, small):
-    likelihood = phloem.TreeLikelihood(phloem.compress(small), found.model)
+    likelihood = phloem.models.TreeLikelihood(phloem.data.compress(small), found.model)
     [value] = likelihood(found.topology, torch.from_numpy(found.branch_lengths[None]))
     assert float(value) == pytest.approx(found.log_likelihood, abs=1e-6)
     assert (len(found.bootstrap), len(found.best)) == (200, 4)

@@ -72,7 +72,7 @@ def test_several_runs_are_one_posterior_and_the_bounds_are_the_best_runs(finishe
 
 def test_a_sample_of_the_posterior_itself_is_near_it(finished_runs, tmp_path):
     posterior = phloem.load_posterior(finished_runs)
-    phloem.write_nexus(posterior.sample(1000), tmp_path / "own.t")
+    phloem.trees.write_nexus(posterior.sample(1000), tmp_path / "own.t")
     found = evaluate_run(finished_runs, reference=[tmp_path / "own.t"]).reference
     assert found.outside_support == pytest.approx(0, abs=1e-9)
     assert found.weighted_total_variation < 0.05
@@ -83,7 +83,7 @@ def test_a_sample_of_the_posterior_itself_is_near_it(finished_runs, tmp_path):
 def test_networks_are_mixed_by_the_shares_of_their_runs(other_way_round, tmp_path):
     posterior = open_posterior(other_way_round)
     sample = posterior.sample(100)
-    phloem.write_nexus(sample, tmp_path / "own.t")
+    phloem.trees.write_nexus(sample, tmp_path / "own.t")
     found = evaluate_run(other_way_round, reference=[tmp_path / "own.t"]).reference
     shares = posterior.summary["agreement"]["shares"]
     assert abs(shares[0] - shares[1]) > 0.001
@@ -97,9 +97,11 @@ def test_networks_are_mixed_by_the_shares_of_their_runs(other_way_round, tmp_pat
 def test_burnin_drops_the_first_trees_of_the_reference(finished_run, tmp_path):
     posterior = phloem.load_posterior(finished_run)
     own = posterior.sample(200)
-    stray = phloem.random_topologies(12, 200, stream=phloem.RandomStream(1, "stray"))
-    both = phloem.TreeSample(own.taxa, phloem.TopologyBatch.concatenate([stray, own.topologies]), np.ones(400), None)
-    phloem.write_newick(both, tmp_path / "both.nwk")
+    stray = phloem.trees.random_topologies(12, 200, stream=phloem.RandomStream(1, "stray"))
+    both = phloem.trees.TreeSample(
+        own.taxa, phloem.trees.TopologyBatch.concatenate([stray, own.topologies]), np.ones(400), None
+    )
+    phloem.trees.write_newick(both, tmp_path / "both.nwk")
     with_stray = evaluate_run(finished_run, reference=[tmp_path / "both.nwk"]).reference
     without = evaluate_run(finished_run, reference=[tmp_path / "both.nwk"], burnin=0.5).reference
     assert with_stray.outside_support > 0.4
@@ -108,7 +110,7 @@ def test_burnin_drops_the_first_trees_of_the_reference(finished_run, tmp_path):
 
 def test_everything_is_in_the_json_and_in_the_words(finished_run, tmp_path):
     posterior = phloem.load_posterior(finished_run)
-    phloem.write_nexus(posterior.topologies[:1], tmp_path / "best.t")
+    phloem.trees.write_nexus(posterior.topologies[:1], tmp_path / "best.t")
     found = evaluate_run(finished_run, reference=[tmp_path / "best.t"], bounds=(5, 200))
     parsed = json.loads(json.dumps(found.as_json()))
     assert parsed["bounds"][0]["particles"] == 5

@@ -34,12 +34,12 @@ def posterior(finished_runs):
 
 
 def test_the_consensus_is_dendropys_of_all_weighted_draws(posterior, tmp_path):
-    phloem.write_nexus(posterior.sample(len(posterior.draws), weighted=True), tmp_path / "all.nex")
+    phloem.trees.write_nexus(posterior.sample(len(posterior.draws), weighted=True), tmp_path / "all.nex")
     trees = dendropy.TreeList.get(
         path=tmp_path / "all.nex", schema="nexus", store_tree_weights=True, preserve_underscores=True
     )
     expected = trees.consensus(min_freq=0.5, use_tree_weights=True)
-    (tmp_path / "ours.nwk").write_text(phloem.format_tree(posterior.consensus().tree, posterior.taxa))
+    (tmp_path / "ours.nwk").write_text(phloem.trees.format_tree(posterior.consensus().tree, posterior.taxa))
     ours = dendropy.Tree.get(
         path=tmp_path / "ours.nwk", schema="newick", taxon_namespace=trees.taxon_namespace, preserve_underscores=True
     )
@@ -161,14 +161,14 @@ def test_the_trace_of_the_run_is_of_its_trees(posterior):
 def test_each_summary_tree_is_the_one_of_its_name():
     """On random trees, where the three are three."""
     taxa = tuple("abcdefgh")
-    topologies = phloem.random_topologies(8, 6, stream=phloem.RandomStream(1, "three"))
+    topologies = phloem.trees.random_topologies(8, 6, stream=phloem.RandomStream(1, "three"))
     random = np.random.default_rng(1)
     group = np.arange(60, dtype=np.int32) % 6
     lengths = random.random((60, 13)).astype(np.float32)
     draws = Draws(taxa, topologies, group, lengths, random.normal(0, 0.3, 60), *np.zeros((2, 60)))
     best = draws.weighted().topology_sample()
-    splits = phloem.split_frequencies(best)
-    made_up = Posterior(Path("none"), phloem.InferConfig(), {}, best, splits, (), None, draws)
+    splits = phloem.trees.split_frequencies(best)
+    made_up = Posterior(Path("none"), phloem.config.InferConfig(), {}, best, splits, (), None, draws)
     expected = {
         "majority_rule": majority_rule(splits, 0.6),
         "extended_majority_rule": extended_majority_rule(splits),

@@ -34,7 +34,7 @@ def reference(tmp_path_factory):
     best = sample.distinct()
     tree = best.topologies[int(best.weights.argmax())]
     around = nni_neighbors(tree)
-    known = phloem.SplitModel(phloem.collect_support([sample], credible=0.95)).knows(around)
+    known = phloem.variational.SplitModel(phloem.variational.collect_support([sample], credible=0.95)).knows(around)
     outside = int(np.flatnonzero(~known)[0])
     lines = [format_newick(one, sample.taxa)[0] for one in (tree, around[outside], best.topologies[1])]
     path = tmp_path_factory.mktemp("reference") / "reference.nwk"

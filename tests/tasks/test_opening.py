@@ -48,7 +48,7 @@ def test_an_unfinished_run_is_drawn_from_as_far_as_it_has_come(unfinished_run):
     assert posterior.trust.findings[-1].value == "step 1,000 of 4,000"
     assert [report.step for report in posterior.history][-1] == 1000
     assert str(posterior).startswith("not finished: this is the posterior after 1,000 steps")
-    found = phloem.evaluate(
+    found = phloem.inference.evaluate(
         posterior.model,
         posterior.target,
         EvaluationConfig(samples=200, repeats=5),
@@ -175,11 +175,11 @@ def test_runs_that_were_lost_added_or_taken_from_elsewhere_are_noticed(finished_
     with pytest.raises(FileProblem, match=r"1 runs.*summary.* 2"):
         open_posterior(copy)
     other = phloem.read_alignment("primates")
-    renamed = phloem.Alignment(tuple(f"t{taxon}" for taxon in range(6)), other.states[:6])
+    renamed = phloem.data.Alignment(tuple(f"t{taxon}" for taxon in range(6)), other.states[:6])
     quick = {"training": {"steps": 3}, "evaluation": {"repeats": 1, "samples": 20}, "branches": "split"}
     phloem.infer(
         renamed,
-        phloem.parse_newick(["(t0,t1,(t2,(t3,(t4,t5))));"]),
+        phloem.trees.parse_newick(["(t0,t1,(t2,(t3,(t4,t5))));"]),
         runs=1,
         progress=False,
         out=copy / "run-2",

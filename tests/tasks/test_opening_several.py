@@ -96,7 +96,7 @@ def test_more_runs_than_the_settings_have_are_refused(together, tmp_path):
 
 def made_up(folder: Path, log_marginal: float, shares: list[float], error: float | None = 0.1) -> None:
     """A finished run on five taxa: 100 draws of the same weight, of three topologies with these shares."""
-    parsed = phloem.parse_newick(TREES, taxa=tuple("abcde"))
+    parsed = phloem.trees.parse_newick(TREES, taxa=tuple("abcde"))
     group = np.repeat(np.arange(3, dtype=np.int32), [round(100 * share) for share in shares])
     zeros = np.zeros(100)
     lengths = np.full((100, 7), 0.1, np.float32)
@@ -145,12 +145,12 @@ def combined(tmp_path, *runs) -> Posterior:
 def test_runs_count_by_their_marginal_likelihoods(tmp_path):
     found = combined(tmp_path, (-10.0, [0.7, 0.3, 0.0]), (-10.0 - math.log(3), [0.1, 0.5, 0.4]))
     np.testing.assert_allclose(found.summary.agreement.shares, [0.75, 0.25])
-    assert phloem.format_newick(found.topologies.topologies, found.taxa) == TREES
+    assert phloem.trees.format_newick(found.topologies.topologies, found.taxa) == TREES
     np.testing.assert_allclose(found.topologies.weights, [0.55, 0.35, 0.1])
     np.testing.assert_allclose(found.trees.topology_sample().weights, [0.55, 0.35, 0.1])
     assert found.log_marginal_likelihood.mean == pytest.approx(-10 + math.log((1 + 1 / 3) / 2))
     assert found.log_marginal_likelihood.std == pytest.approx(0.1 * math.hypot(0.75, 0.25))
-    expected = phloem.split_frequencies(found.topologies)
+    expected = phloem.trees.split_frequencies(found.topologies)
     by_split = {members.tobytes(): share for members, share in zip(expected.members, expected.frequencies, strict=True)}
     for members, share in zip(found.clades.members, found.clades.frequencies, strict=True):
         assert share == pytest.approx(by_split[members.tobytes()])
@@ -178,7 +178,7 @@ def test_a_mode_that_one_run_lost_is_in_the_combined_posterior(tmp_path):
 
 def test_topologies_and_clades_of_all_runs_are_in_the_order_of_their_probabilities(tmp_path):
     found = combined(tmp_path, (-11.0, [0.9, 0.1, 0.0]), (-10.0, [0.0, 0.2, 0.8]))
-    assert phloem.format_newick(found.topologies.topologies, found.taxa) == [TREES[2], TREES[0], TREES[1]]
+    assert phloem.trees.format_newick(found.topologies.topologies, found.taxa) == [TREES[2], TREES[0], TREES[1]]
     assert (np.diff(found.topologies.weights) < 0).all()
     assert (np.diff(found.clades.frequencies) < 0).all()
 

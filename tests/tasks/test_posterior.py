@@ -41,14 +41,14 @@ def test_it_has_what_the_files_have(posterior):
 
 
 def test_clades_are_the_splits_of_the_topologies(posterior):
-    expected = phloem.split_frequencies(posterior.topologies)
+    expected = phloem.trees.split_frequencies(posterior.topologies)
     np.testing.assert_allclose(posterior.clades.frequencies, expected.frequencies, atol=1e-12)
     table = split_table([posterior.clades, expected]).frequencies
     np.testing.assert_allclose(table[:, 0], table[:, 1], atol=1e-12)
 
 
 def test_the_model_is_the_trained_one_and_the_target_the_one_that_it_was_trained_for(posterior):
-    found = phloem.evaluate(
+    found = phloem.inference.evaluate(
         posterior.model,
         posterior.target,
         posterior.config.evaluation,
@@ -123,13 +123,13 @@ def test_what_holds_no_run_is_a_line(tmp_path):
 
 def test_alignments_and_trees_may_be_objects_and_settings_any_of_the_config(posterior):
     alignment = phloem.read_alignment("primates")
-    trees = phloem.read_trees(phloem.find_trees("primates"))
+    trees = phloem.read_trees(phloem.data.find_trees("primates"))
     found = phloem.infer(alignment, trees, runs=1, progress=False, **QUICK)
     assert found.log_marginal_likelihood == posterior.log_marginal_likelihood
     two = phloem.infer("primates", [trees, "primates"], "quick", seed=9, prior_rate=5.0, progress=False, **QUICK)
     assert (two.config.seed, two.config.prior_rate, two.config.runs) == (9, 5.0, 1)
     assert two.target.prior.rate == 5.0
-    config = phloem.InferConfig(runs=1, branches="psp")
+    config = phloem.config.InferConfig(runs=1, branches="psp")
     assert (
         phloem.infer("primates", "primates", config=config, progress=False, **{**QUICK, "branches": "psp"}).config.runs
         == 1
@@ -178,13 +178,13 @@ def without_seconds(posterior):
 
 
 def test_a_first_step_that_was_interrupted_is_taken_again(posterior, tmp_path, monkeypatch):
-    step = phloem.Training.step
+    step = phloem.inference.Training.step
 
     def interrupted(training):
         step(training)
         raise KeyboardInterrupt  # before its bound is in the history
 
-    monkeypatch.setattr(phloem.Training, "step", interrupted)
+    monkeypatch.setattr(phloem.inference.Training, "step", interrupted)
     with pytest.raises(Interrupted) as stopped:
         phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=False, **QUICK)
     monkeypatch.undo()
@@ -266,13 +266,13 @@ def test_an_interrupted_run_without_a_directory_is_not_lost():
 
 
 def test_a_step_without_a_finite_bound_is_counted_to_the_end(tmp_path, monkeypatch):
-    gradients = phloem.Training.gradients
+    gradients = phloem.inference.Training.gradients
 
     def sometimes_nan(training, number, inverse_temperature):
         bound = gradients(training, number, inverse_temperature)
         return float("nan") if number in (5, 7) else bound
 
-    monkeypatch.setattr(phloem.Training, "gradients", sometimes_nan)
+    monkeypatch.setattr(phloem.inference.Training, "gradients", sometimes_nan)
     found = phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=False, **QUICK)
     assert found.summary["skipped_steps"] == 2
     assert [report.skipped for report in found.history][3:8] == [0, 1, 1, 2, 2]

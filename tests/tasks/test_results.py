@@ -74,11 +74,13 @@ def test_topologies_are_counted_and_the_best_are_listed(posterior, monkeypatch):
     best = described["best_topologies"]
     table = posterior.topologies
     assert [one["probability"] for one in best] == table.weights[:2].tolist()
-    assert [one["newick"] for one in best] == phloem.format_newick(table.topologies[:2], table.taxa)
+    assert [one["newick"] for one in best] == phloem.trees.format_newick(table.topologies[:2], table.taxa)
 
 
 def test_credible_sets_are_of_the_most_probable_topologies_wherever_they_were_drawn(posterior):
-    parsed = phloem.parse_newick(["(a,b,(c,(d,e)));", "(a,(b,(d,e)),c);", "(a,b,((c,e),d));"], taxa=tuple("abcde"))
+    parsed = phloem.trees.parse_newick(
+        ["(a,b,(c,(d,e)));", "(a,(b,(d,e)),c);", "(a,b,((c,e),d));"], taxa=tuple("abcde")
+    )
     group = np.repeat(np.arange(3, dtype=np.int32), [3, 32, 65])
     draws = Draws(parsed.taxa, parsed.topologies, group, np.ones((100, 7), np.float32), *np.zeros((3, 100)))
     found = results.describe_draws(draws, posterior.trust)["credible_sets"]
@@ -86,7 +88,7 @@ def test_credible_sets_are_of_the_most_probable_topologies_wherever_they_were_dr
 
 
 def test_ten_topologies_are_in_the_summary_at_most(posterior):
-    topologies = phloem.all_topologies(5)
+    topologies = phloem.trees.all_topologies(5)
     group = np.repeat(np.arange(15, dtype=np.int32), 2)
     draws = Draws(tuple("abcde"), topologies, group, np.ones((30, 7), np.float32), *np.zeros((3, 30)))
     found = results.describe_draws(draws, posterior.trust)

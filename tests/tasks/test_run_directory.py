@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from phloem.config import HEADING
+from phloem.config.settings import HEADING
 from phloem.errors import BadArgument, FileProblem
 from phloem.runs.directory import LOCK, claimed
 from phloem.tasks.run_files import RESULTS, infer_run

@@ -22,13 +22,13 @@ COUNTS = [2, 21, 37]  # so the last is the most probable one, and the first is b
 
 @pytest.fixture(scope="module")
 def posterior() -> Posterior:
-    parsed = phloem.parse_newick(TREES, taxa=tuple("abcde"))
+    parsed = phloem.trees.parse_newick(TREES, taxa=tuple("abcde"))
     random = np.random.default_rng(1)
     lengths = random.gamma(2.0, 0.1, (60, 7)).astype(np.float32)
     group = np.repeat(np.arange(3, dtype=np.int32), COUNTS)
     draws = Draws(parsed.taxa, parsed.topologies, group, lengths, random.normal(0, 0.3, 60), *np.zeros((2, 60)))
     topologies = draws.weighted().topology_sample()
-    clades = phloem.split_frequencies(topologies)
+    clades = phloem.trees.split_frequencies(topologies)
     return Posterior(Path("none"), InferConfig(), {}, topologies, clades, (), None, draws)
 
 

@@ -73,7 +73,7 @@ def test_weighted_trees_are_different_draws_with_their_weights(posterior):
     assert whole.is_weighted
     assert whole.effective_size == pytest.approx(posterior.summary["draws"]["effective_sample_size"])
     assert whole.trees.weights.sum() == pytest.approx(1)
-    frequencies = phloem.split_frequencies(whole.trees)
+    frequencies = phloem.trees.split_frequencies(whole.trees)
     own = {m.tobytes(): f for m, f in zip(posterior.clades.members, posterior.clades.frequencies, strict=True)}
     for members, share in zip(frequencies.members, frequencies.frequencies, strict=True):
         assert own[members.tobytes()] == pytest.approx(share, abs=1e-9)

@@ -5,7 +5,8 @@ import json
 import pytest
 
 import phloem
-from phloem.config import MODEL_PARAMETERS, InferConfig, ModelConfig, SupportConfig
+from phloem.config import InferConfig, ModelConfig, SupportConfig
+from phloem.config.model import MODEL_PARAMETERS
 from phloem.display.events import News, Notice
 from phloem.errors import ConfigError, FileProblem, ProgramProblem
 from phloem.search.bootstrap import BootstrapProgress
@@ -29,7 +30,7 @@ def test_bootstrap_trees_count_with_their_credible_topologies(seven, tmp_path, m
     FakeIqtree(tmp_path, monkeypatch)(f"{SEVEN_TREES.replace('1000', '960')}; {OTHER_TREES}")
     alignment = phloem.read_alignment(seven)
     for credible, topologies in ((0.95, 1), (1.0, 2)):
-        config = phloem.InferConfig(support=phloem.config.SupportConfig(credible=credible, replicates=1))
+        config = phloem.config.InferConfig(support=phloem.config.SupportConfig(credible=credible, replicates=1))
         source = SupportSource("dna.fasta", alignment, config, (), tmp_path / "bootstrap")
         support = source.collect(1, progress=lambda _share: None)
         assert support.topology_count == topologies
@@ -59,7 +60,7 @@ def test_a_run_is_not_replaced_where_the_trees_cannot_be_made(seven, tmp_path, m
 
 def test_taxa_of_trees_may_be_in_any_order(tmp_path):
     alignment = phloem.read_alignment("primates")
-    trees = phloem.read_trees(phloem.find_trees("primates"))
+    trees = phloem.read_trees(phloem.data.find_trees("primates"))
     supports = [
         SupportSource("dna", alignment, InferConfig(), [sample], tmp_path).collect(1, progress=None)
         for sample in (trees, trees.with_taxa(trees.taxa[::-1]))

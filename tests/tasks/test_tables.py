@@ -14,9 +14,9 @@ from phloem.tasks.run_files import format_clades, format_topologies, read_clades
 TREES = ["(a,b,(c,(d,e)));", "(a,(b,(d,e)),c);", "(a,b,((c,e),d));"]
 
 
-def sample(*weights: float) -> phloem.TreeSample:
-    parsed = phloem.parse_newick(TREES, taxa=tuple("abcde"))
-    return phloem.TreeSample(parsed.taxa, parsed.topologies, np.array(weights), None)
+def sample(*weights: float) -> phloem.trees.TreeSample:
+    parsed = phloem.trees.parse_newick(TREES, taxa=tuple("abcde"))
+    return phloem.trees.TreeSample(parsed.taxa, parsed.topologies, np.array(weights), None)
 
 
 def test_the_last_cumulative_probability_says_what_is_not_listed(monkeypatch, tmp_path):
@@ -30,8 +30,8 @@ def test_the_last_cumulative_probability_says_what_is_not_listed(monkeypatch, tm
 def test_clades_are_the_sides_without_the_first_taxon_and_single_taxa_come_last(tmp_path):
     trees = sample(0.5, 0.3, 0.2)
     lengths = np.full((3, 7), 0.25)
-    with_lengths = phloem.TreeSample(trees.taxa, trees.topologies, trees.weights, lengths)
-    text = format_clades(phloem.split_lengths(phloem.GroupedTrees.from_sample(with_lengths)))
+    with_lengths = phloem.trees.TreeSample(trees.taxa, trees.topologies, trees.weights, lengths)
+    text = format_clades(phloem.trees.split_lengths(phloem.trees.GroupedTrees.from_sample(with_lengths)))
     header, *rows = [line.split(",") for line in text.splitlines()]
     assert header == ["probability", "taxa", "members", "mean_length", "deviation", "median", "lower", "upper"]
     clades = [[float(row[0]), row[1], row[2]] for row in rows]
@@ -41,7 +41,7 @@ def test_clades_are_the_sides_without_the_first_taxon_and_single_taxa_come_last(
     path = tmp_path / "clades.csv"
     path.write_text(text)
     again = read_clades(path, trees.taxa)
-    expected = phloem.split_frequencies(trees)
+    expected = phloem.trees.split_frequencies(trees)
     np.testing.assert_array_equal(again.members, expected.members)
     np.testing.assert_allclose(again.frequencies, expected.frequencies)
 
@@ -50,8 +50,8 @@ def test_every_clade_has_its_own_lengths():
     trees = sample(0.5, 0.3, 0.2)
     several = np.repeat(np.arange(3), 4)
     lengths = np.random.default_rng(1).gamma(2.0, 0.1, (12, 7))
-    with_lengths = phloem.TreeSample(trees.taxa, trees.topologies[several], trees.weights[several], lengths)
-    splits = phloem.split_lengths(phloem.GroupedTrees.from_sample(with_lengths))
+    with_lengths = phloem.trees.TreeSample(trees.taxa, trees.topologies[several], trees.weights[several], lengths)
+    splits = phloem.trees.split_lengths(phloem.trees.GroupedTrees.from_sample(with_lengths))
     table = list(csv.DictReader(io.StringIO(format_clades(splits))))
     by_members = {row["members"]: row for row in table}
     assert len(by_members) == len(table) == len(splits.members) == 9

@@ -473,12 +473,12 @@ NAMES = ("A", "B c", "C'd", "D", "E")
 @pytest.fixture
 def tree() -> SummaryTree:
     """(A,B,((C,D),E)) with supports 97.3 % of {C, D} and 0 % of {C, D, E}."""
-    topology = phloem.parse_newick("(A,B,((C,D),E));", taxa="ABCDE").topologies
+    topology = phloem.trees.parse_newick("(A,B,((C,D),E));", taxa="ABCDE").topologies
     nodes = topology.node_count
     nothing = np.full(nodes, np.nan)
     return SummaryTree(
         NAMES,
-        phloem.Tree(topology.parent[0], 5),
+        phloem.trees.Tree(topology.parent[0], 5),
         np.array([1, 1, 1, 1, 1, 0.973, 0, np.nan]),
         np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, np.nan]),
         nothing,

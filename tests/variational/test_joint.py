@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from phloem.config import BRANCH_MODELS
+from phloem.config.infer import BRANCH_MODELS
 from phloem.errors import BadArgument
 from phloem.features.convolutions import GcnConvolution
 from phloem.random_streams import RandomStream

@@ -1,1 +1,1 @@
-"""Flags → pipeline, one small module a command."""
+"""The command line: flags → settings → task, one small module per command."""

@@ -29,22 +29,22 @@ def embed(
         bool, typer.Option("--distinct", help="Merge equal topologies and add up their weights.")
     ] = False,
     keep_root: Annotated[
-        bool, typer.Option("--keep-root", help="Keep each tree's root, also one with two branches, as a node.")
+        bool, typer.Option("--keep-root", help="Keep each tree's root as a node, even if it has only two branches.")
     ] = False,
     dimension: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Random tip features of this dimension instead of one-hot ones: for big trees.",
-            show_default="one-hot ones",
+            help="Use random tip features of this dimension, for big trees.",
+            show_default="one-hot tip features",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random tip features.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed for random tip features.")] = 0,
 ) -> None:
     """Write the raw node features of trees to a file: every interior node is the mean of its neighbours.
 
-    The file holds the arrays `taxa` (n), `weights` (B), `parent` (B, 2n-2) and `features` (B, 2n-2, n).
-    Rooted trees are unrooted. If any tree has a polytomy, each tree has its own arrays `parent_0`, `features_0`, …
+    The file contains the arrays `taxa` (n), `weights` (B), `parent` (B, 2n-2) and `features` (B, 2n-2, n).
+    Rooted trees are unrooted. If any tree has a polytomy, each tree gets its own arrays `parent_0`, `features_0`, …
     """
     # Imported here so that `phloem --help` need not wait for numba.
     from phloem.tasks.embed import embed as run
@@ -60,4 +60,4 @@ def embed(
     )
     count = f"{done.trees:,} {'binary ' if done.binary else ''}tree{'' if done.trees == 1 else 's'}"
     degrees = "" if done.binary else " of any degrees"
-    print(f"{count}{degrees} on {done.taxa:,} taxa, {done.channels:,} channels a node: {out}")
+    print(f"{count}{degrees} on {done.taxa:,} taxa, {done.channels:,} channels per node: {out}")

@@ -1,4 +1,4 @@
-"""`phloem evaluate`: how good a run is."""
+"""`phloem evaluate`: bounds and diagnostics of a run."""
 
 import json
 from pathlib import Path
@@ -22,36 +22,36 @@ phloem evaluate run --reference mrbayes.run1.t --reference mrbayes.run2.t --burn
 def evaluate(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help=RUN_HELP)],
     samples: Annotated[
-        int | None, typer.Option(min=1, help="Draw anew: trees an estimate.", show_default="the run's own")
+        int | None, typer.Option(min=1, help="Make new draws: trees per estimate.", show_default="the run's")
     ] = None,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="Draw anew: estimates.", show_default="the run's own")
+        int | None, typer.Option(min=1, help="Make new draws: number of estimates.", show_default="the run's")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Draw anew, from this seed.", show_default="the run's own")
+        int | None, typer.Option(min=0, help="Make new draws, with this seed.", show_default="the run's")
     ] = None,
     bounds: Annotated[
-        str | None, typer.Option(metavar="K,…", help="Multi-sample bounds of so many draws each.", show_default="100")
+        str | None, typer.Option(metavar="K,…", help="Multi-sample bounds with K draws each.", show_default="100")
     ] = None,
     reference: Annotated[
         list[str] | None,
         typer.Option(
             metavar="TREES",
-            help="Trees of another program to compare with, such as MrBayes' .trprobs or .t files; may be repeated, "
-            "and each file counts the same.",
+            help="Trees from another program to compare with, such as MrBayes' .trprobs or .t files; repeatable, "
+            "each file counts the same.",
             show_default="none",
         ),
     ] = None,
-    burnin: Annotated[str, typer.Option(help=f"Of the reference. {BURNIN_HELP}")] = "0",
-    threads: Annotated[int | None, typer.Option(min=1, help=THREADS_HELP, show_default="all physical ones")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    burnin: Annotated[str, typer.Option(help=f"For the reference. {BURNIN_HELP}")] = "0",
+    threads: Annotated[int | None, typer.Option(min=1, help=THREADS_HELP, show_default="all physical cores")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Evaluate a run: bounds, the marginal likelihood by importance sampling, and how far both can be trusted.
+    """Evaluate a run: bounds, the marginal likelihood by importance sampling, and how far to trust both.
 
-    The draws are those that the run ended with, or new ones if --samples, --repeats or --seed is given.
+    Uses the draws that the run ended with, or new ones if --samples, --repeats or --seed is given.
 
-    A run that is not finished is evaluated as its last checkpoint has it.
+    An unfinished run is evaluated at its last checkpoint.
     """
     counts = None if bounds is None else parse_counts("--bounds", bounds)
 

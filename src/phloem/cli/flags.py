@@ -10,16 +10,10 @@ from typing import Annotated, Any, Final, Generic
 import typer
 
 from phloem.cli.options import CREDIBLE_HELP, parse_numbers
-from phloem.config import (
-    BOOTSTRAP_METHODS,
-    BRANCH_MODELS,
-    EMPIRICAL,
-    ESTIMATORS,
-    INFER,
-    MODEL_PARAMETERS,
-    STOPS,
-    Schema,
-)
+from phloem.config import INFER, Schema
+from phloem.config.infer import BRANCH_MODELS, ESTIMATORS, STOPS
+from phloem.config.model import EMPIRICAL, MODEL_PARAMETERS
+from phloem.config.search import BOOTSTRAP_METHODS
 from phloem.config.settings import C, Layer, members, parse_value
 from phloem.errors import ConfigError, quoted
 

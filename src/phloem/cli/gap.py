@@ -1,4 +1,4 @@
-"""`phloem gap`: what the shared branch-length model loses on single topologies."""
+"""`phloem gap`: what the shared branch-length model loses on individual topologies."""
 
 import json
 from pathlib import Path
@@ -27,16 +27,16 @@ def gap(
     trees: Annotated[
         list[str],
         typer.Option(
-            "--trees", metavar="TREES", help=f"The reference. {TREES_HELP} May be repeated; each file counts the same."
+            "--trees", metavar="TREES", help=f"Reference trees. {TREES_HELP} Repeatable; each file counts the same."
         ),
     ],
     credible: Annotated[
-        float, typer.Option(help="Look at the most probable topologies that hold this share of the reference.")
+        float, typer.Option(help="Use the most probable topologies that make up this share of the reference.")
     ] = 0.95,
     burnin: Annotated[str, typer.Option(help=BURNIN_HELP)] = "0",
-    samples: Annotated[int, typer.Option(min=20, help="Sets of branch lengths that each bound is the mean of.")] = 5000,
+    samples: Annotated[int, typer.Option(min=20, help="Draws of branch lengths per bound.")] = 5000,
     tolerance: Annotated[
-        float, typer.Option(help="How much the best bound of a tree may be missed, in nats, by estimate.")
+        float, typer.Option(help="Allowed shortfall of a tree's best bound, in nats, as estimated.")
     ] = 0.005,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write a CSV table.", show_default="none")
@@ -46,15 +46,15 @@ def gap(
         typer.Option(metavar="FILE", help="Draw the gaps: .pdf, .svg or .png.", show_default="none"),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 1,
-    threads: Annotated[int | None, typer.Option(min=1, help=THREADS_HELP, show_default="all physical ones")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    threads: Annotated[int | None, typer.Option(min=1, help=THREADS_HELP, show_default="all physical cores")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Compare the run's branch lengths on single topologies with the best that lognormals can do on each.
+    """Compare the run's branch lengths on individual topologies with the best lognormals for each.
 
     The gap is the evidence lower bound of the best lognormals for a topology minus that of the run's model, in nats. A
-    model that is trained well and can tell topologies apart has small gaps. Q(τ) is how often the run draws a tree; one
-    that it never draws it has not learned either. Of several runs the best is looked at.
+    well-trained model that can tell topologies apart has small gaps. Q(τ) is how often the run draws a tree; trees that
+    it never draws, it has not learned either. With several runs, the best one is used.
     """
     # Imported here so that `phloem --help` need not wait for numba and torch.
     from phloem.display.bar import progress_bar
@@ -98,8 +98,8 @@ def _print_table(table: "GapTable") -> None:
             f"{row['gap_error']:.3f}",
         )
     console.print(shown)
-    console.print(f"\naverage gap     {_estimate(table.average)}   all trees alike")
-    console.print(f"weighted        {_estimate(table.weighted_average)}   by their probabilities in the reference")
+    console.print(f"\naverage gap     {_estimate(table.average)}   all trees weighted equally")
+    console.print(f"weighted        {_estimate(table.weighted_average)}   by probability in the reference")
     largest = [max(row[name] for row in rows) for name in ("amortized_error", "best_error")]
     console.print(f"errors of the amortised ELBO up to {largest[0]:.3f}, of the best up to {largest[1]:.3f}")
     if not all(row["converged"] for row in rows):
@@ -107,7 +107,7 @@ def _print_table(table: "GapTable") -> None:
     outside = table.unknown.tolist()
     if outside:
         shares = ", ".join(f"{place + 1} ({table.trees.weights[place]:.6f})" for place in outside)
-        console.print(f"left out, as the model's tables lack a split or subsplit: tree {shares}")
+        console.print(f"left out because the model lacks a split or subsplit: tree {shares}")
 
 
 def _estimate(average: "GapAverage") -> str:

@@ -36,7 +36,7 @@ phloem infer dna.fasta --config run.toml --set training.ramp=0.5 --runs 4 --plai
 def infer(
     alignment: Annotated[
         str | None,
-        typer.Argument(metavar="ALIGNMENT", help=f"{ALIGNMENT_HELP} A run that goes on can do without."),
+        typer.Argument(metavar="ALIGNMENT", help=f"{ALIGNMENT_HELP} Optional with --resume."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -44,7 +44,7 @@ def infer(
             "--out",
             "-o",
             metavar="DIR",
-            help="The directory for the run.",
+            help="Run directory.",
             show_default="named after the alignment: dna-run for dna.fasta",
         ),
     ] = None,
@@ -52,38 +52,35 @@ def infer(
         list[str] | None,
         typer.Option(
             metavar="TREES",
-            help=f"{TREES_HELP} One file is one replicate; may be repeated.",
-            show_default="bootstrap trees; all trees of up to 6 taxa",
+            help=f"{TREES_HELP} One file is one replicate; repeatable.",
+            show_default="bootstrap trees; all trees for up to 6 taxa",
         ),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in the directory, if there is one.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in the directory, if there is one.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run in the directory.")] = False,
     checkpoint_every: Annotated[str, typer.Option(metavar="TIME", help=CHECKPOINT_HELP)] = "2m",
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Cores to use, by all runs together.", show_default="all physical ones")
+        int | None, typer.Option(min=1, help="Cores to use for all runs together.", show_default="all physical cores")
     ] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Lines instead of a live panel.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but what is wrong.")] = False,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write the reports for TensorBoard as well.")
-    ] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Show lines instead of a live panel.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only warnings and errors.")] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write the reports for TensorBoard.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON instead of text.")] = False,
     *,
     settings: Settings[InferConfig],
 ) -> None:
     """Infer the posterior over trees and branch lengths: bootstrap trees, training, evaluation, a report.
 
-    Everything is in one directory. Ctrl-C stops a run and keeps it; --resume goes on as if nothing had happened.
+    Everything is kept in one directory. Ctrl-C stops a run with a checkpoint; --resume continues as if nothing had
+    happened.
 
-    The settings are those of a preset, a file and flags; `phloem config show` prints what they come to.
+    Settings come from a preset, a file and flags; `phloem config show` prints the result.
     """
     if out is None and alignment is None:
-        raise BadArgument("name an alignment, or a run to go on with: phloem infer --resume --out DIR")
+        raise BadArgument("name an alignment, or a run to resume: phloem infer --resume --out DIR")
     out = out or default_directory(str(alignment))
     if not resume:
-        settings.resolve()  # what is wrong with the settings is known before numba and torch are loaded
+        settings.resolve()  # bad settings are reported before numba and torch are loaded
 
     from phloem.display.lines import choose_display
     from phloem.runs.checkpoints import parse_interval
@@ -97,7 +94,7 @@ def infer(
         with choose_display(plain=plain, quiet=quiet) as show:
             posterior = run_inference(request, show)
     except Interrupted as stop:
-        raise StoppedByUser(how_to_go_on(stop, alignment)) from None
+        raise StoppedByUser(how_to_resume(stop, alignment)) from None
     if as_json:
         print(json.dumps(posterior.summary.as_json()))
     elif not quiet:
@@ -110,17 +107,17 @@ def default_directory(alignment: str) -> Path:
     return Path(f"{name.rsplit('.', 1)[0] or name}-run")
 
 
-def how_to_go_on(stop: "Interrupted", alignment: str | None) -> str:
-    """What was saved, and the command that goes on from it."""
+def how_to_resume(stop: "Interrupted", alignment: str | None) -> str:
+    """What was saved, and the command that resumes it."""
     if not stop.begun:
-        return f"stopped; {stop.directory} is as it was. Give the same command again."
+        return f"stopped; {stop.directory} is unchanged. Run the same command again."
     named = "" if alignment is None else f"{shlex.quote(alignment)} "
-    saved = "no step was done yet" if not stop.step else f"saved at step {stop.step:,}"
-    return f"stopped, {saved}. Go on with: phloem infer {named}--out {shlex.quote(str(stop.directory))} --resume"
+    saved = "before the first step" if not stop.step else f"saved at step {stop.step:,}"
+    return f"stopped, {saved}. Resume with: phloem infer {named}--out {shlex.quote(str(stop.directory))} --resume"
 
 
 def print_posterior(posterior: "Posterior") -> None:
-    """The result for people, where the files are, and what to do next."""
+    """Print the results, where the files are, and what to do next."""
     directory = posterior.directory
     from phloem.tasks.posterior import USUAL_COUNT
 
@@ -128,11 +125,11 @@ def print_posterior(posterior: "Posterior") -> None:
     print("\n".join(posterior.describe(terminal_width())))
     print(f"""
 files in {directory}:
-  report.html                   all of this to look at, in a browser
-  consensus.nex                 consensus trees, supports and lengths: FigTree
-  posterior.nex, posterior.log  {trees:,} posterior trees, and their trace: Tracer
+  report.html                   all of this, for the browser
+  consensus.nex                 consensus trees with supports and lengths: FigTree
+  posterior.nex, posterior.log  {trees:,} posterior trees, and their trace for Tracer
   topologies.csv, clades.csv    topologies and clades with their probabilities
-  summary.json, history.csv     these numbers, and how training went
+  summary.json, history.csv     these numbers, and the course of training
   config.toml                   every setting, for --config
 
 next:

@@ -17,7 +17,7 @@ phloem info --json
 def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Show versions, threads, the cache of compiled kernels, and the external programs that were found."""
+    """Show versions, threads, the cache of compiled kernels, and external programs found."""
     # Imported here so that `phloem --help` need not wait for numba.
     from phloem.tasks.info import describe
 
@@ -41,7 +41,7 @@ def _print_table(facts: dict[str, Any]) -> None:
     threads = facts["threads"]
     table.add_row("threads", f"{threads['available']} cores available, torch uses up to {threads['torch']}")
     kernels = facts["kernels"]
-    place = kernels["cache"] or "no directory that can be written: set NUMBA_CACHE_DIR"
+    place = kernels["cache"] or "no writable directory: set NUMBA_CACHE_DIR"
     table.add_row("kernel cache", f"{kernels['compiled']} compiled, in {place}")
     for program in facts["programs"]:
         found = f"{program['version'] or 'version unknown'}, {program['path']}" if program["path"] else "not found"

@@ -34,14 +34,16 @@ def likelihood(
     trees: Annotated[str, typer.Argument(metavar="TREES", help="Newick or NEXUS, plain or .gz, or primates.")],
     model: ModelConfig,
     optimize: Annotated[bool, typer.Option("--optimize", help="Find the best branch lengths first.")] = False,
-    gradient: Annotated[bool, typer.Option("--gradient", help="Show the derivative for every branch length.")] = False,
+    gradient: Annotated[
+        bool, typer.Option("--gradient", help="Show the derivative with respect to every branch length.")
+    ] = False,
     sites: Annotated[bool, typer.Option("--sites", help="Show the log-likelihood of every site.")] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="Cores to use.", show_default="all")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Cores to use.", show_default="all cores")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Compute log-likelihoods of trees for an alignment under a fixed substitution model.
 
-    Trees need branch lengths unless --optimize finds them. The trees' taxa must be the alignment's.
+    Trees need branch lengths, unless --optimize finds them, and the same taxa as the alignment.
     """
     # Imported here so that `phloem --help` need not wait for numba and torch.
     from phloem.tasks.likelihood import evaluate_likelihood
@@ -76,7 +78,7 @@ def _print_tables(table: "LikelihoodTable", optimized: bool) -> None:
         plain.add_row(str(number), f"{value:.4f}", f"{row.sum():.5f}")
     console.print(plain)
     if optimized:
-        console.print("\nwith the best lengths:")
+        console.print("\nwith the best branch lengths:")
         for tree in table.newick():
             console.print(tree, markup=False)
     if table.gradients is not None:
@@ -86,7 +88,7 @@ def _print_tables(table: "LikelihoodTable", optimized: bool) -> None:
 
 
 def _branch_table(table: "LikelihoodTable") -> "Table":
-    """One row a branch: the taxon at its end, or how many taxa are below it."""
+    """One row per branch: the taxon at its end, or how many taxa are below it."""
     lengths, gradients = table.sample.branch_lengths, table.gradients
     assert lengths is not None
     assert gradients is not None
@@ -100,7 +102,7 @@ def _branch_table(table: "LikelihoodTable") -> "Table":
 
 
 def _site_table(table: "LikelihoodTable") -> "Table":
-    """One row a site, one column a tree."""
+    """One row per site, one column per tree."""
     assert table.sites is not None
     rows = plain_table("site", *(f"tree {number}" for number in range(1, len(table.sites) + 1)), title="\nsites")
     for site, values in enumerate(table.sites.T, 1):

@@ -30,12 +30,12 @@ from phloem.cli import (
 from phloem.errors import PhloemError, StoppedByUser
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
-NO_MEMORY = "not enough memory for this. Use fewer trees or taxa."
+NO_MEMORY = "not enough memory. Use fewer trees or taxa."
 
 app = typer.Typer(
     name="phloem",
     help="Bayesian phylogenetics by variational inference, with learned tree features.",
-    epilog="Each command has examples in its own help: [bold]phloem embed --help[/bold]",
+    epilog="Each command's help has examples: [bold]phloem embed --help[/bold]",
     rich_markup_mode="rich",
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -91,15 +91,15 @@ def run(arguments: list[str]) -> int:
     except MemoryError:
         return _complain(NO_MEMORY, FAILED)
     except RuntimeError as problem:
-        if "can't allocate memory" not in str(problem):  # torch's way to say so
+        if "can't allocate memory" not in str(problem):  # how torch reports it
             raise
         return _complain(NO_MEMORY, FAILED)
-    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
         _discard_output()
         return FAILED
     except OSError as problem:  # files are handled where they are read and written: this is the terminal or a pipe
         _discard_output()
-        return _complain(f"standard output cannot be written ({problem.strerror}).", FAILED)
+        return _complain(f"cannot write to standard output ({problem.strerror}).", FAILED)
     except KeyboardInterrupt:
         return _complain("interrupted.", INTERRUPTED)
     except SystemError as problem:  # Ctrl-C while numba hands a kernel's result back to Python
@@ -112,12 +112,12 @@ def run(arguments: list[str]) -> int:
 
 
 def _discard_output() -> None:
-    """Send what Python still holds for standard output nowhere, so that it does not fail again at exit."""
+    """Discard what is still buffered for standard output, so that it does not fail again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(message: str, code: int) -> int:
-    """One line on stderr, whatever the message holds."""
+    """Print one line to stderr, whatever the message contains."""
     if sys.stderr is None:  # print would take standard output instead
         return code
     line = "".join(character if character.isprintable() else " " for character in message)
@@ -127,10 +127,10 @@ def _complain(message: str, code: int) -> int:
 
 def main() -> None:
     """The `phloem` program."""
-    # A batch system's polite kill and a closed terminal must clean up like Ctrl-C, and names are UTF-8 wherever the
+    # SIGTERM from a batch system and a closed terminal must clean up like Ctrl-C, and names are UTF-8 wherever the
     # output goes.
     for polite in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-        if signal.getsignal(polite) == signal.SIG_DFL:  # nohup has it ignored
+        if signal.getsignal(polite) == signal.SIG_DFL:  # nohup ignores it
             signal.signal(polite, signal.default_int_handler)
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
@@ -140,5 +140,5 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):  # closed, or gone: `run` has said so if it matters
             stream.flush()
-    # Nothing is left to be done, and with torch and numba loaded Python takes a second or more to take itself apart.
+    # All is done, and with torch and numba loaded Python takes a second or more to shut down.
     os._exit(code)

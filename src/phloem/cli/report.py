@@ -1,4 +1,4 @@
-"""`phloem report`: a run to look at."""
+"""`phloem report`: the report of a run, and trees for other programs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,10 +22,10 @@ def report(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help=RUN_HELP)],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FOLDER", help="Where the files go.", show_default="the run's directory"),
+        typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the files.", show_default="the run's directory"),
     ] = None,
     threshold: Annotated[
-        float, typer.Option(help="Clades that are more probable are in the consensus, from 0.5 up to 1.")
+        float, typer.Option(help="The consensus has the clades above this probability; 0.5 to 1.")
     ] = 0.5,
     outgroup: Annotated[
         str, typer.Option(metavar="NAME,…", help="Root the trees at these taxa.", show_default="none")
@@ -35,12 +35,12 @@ def report(
     ] = False,
     figures: Annotated[
         str | None,
-        typer.Option(metavar="FORMAT", help="The plots as files, too: pdf, svg or png.", show_default="none"),
+        typer.Option(metavar="FORMAT", help="Also write the figures: pdf, svg or png.", show_default="none"),
     ] = None,
 ) -> None:
-    """Write report.html, consensus.nex, posterior.nex and posterior.log of a run.
+    """Write report.html, consensus.nex, posterior.nex and posterior.log for a run.
 
-    The report is one file that needs no network. A run that is not finished is reported on as far as it has come.
+    The report is one file that needs no network. For an unfinished run it shows the last checkpoint.
     """
     # Imported here so that `phloem --help` need not wait for torch.
     from phloem.display.bar import progress_bar

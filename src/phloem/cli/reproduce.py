@@ -32,12 +32,12 @@ app = typer.Typer(
 
 @app.callback()
 def experiments() -> None:
-    """The paper's experiments, with what is to be expected beside what was found."""
+    """The paper's experiments, with expected results beside ours."""
 
 
 @app.command(epilog=DENSITY_EXAMPLES)
 def density(
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The directory for the experiment.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Directory for the experiment.")],
     convolutions: Annotated[
         str, typer.Option(metavar="NAMES", help="Which convolutions, separated by commas.")
     ] = ",".join(VARIANTS),
@@ -50,7 +50,7 @@ def density(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Trees with their probabilities: any tree file, or .tsv lines of a probability, a tab and a tree.",
+            help="Trees with probabilities: any tree file, or .tsv lines of a probability, a tab and a tree.",
             show_default="a draw from a Dirichlet distribution over all topologies",
         ),
     ] = None,
@@ -58,7 +58,7 @@ def density(
     concentration: Annotated[
         float | None, typer.Option(help="Of the Dirichlet distribution.", show_default=str(PAPER_CONCENTRATION))
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of the draw.", show_default="1")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the drawn target.", show_default="1")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Resume the experiment in the directory; finished fits stay.")
     ] = False,

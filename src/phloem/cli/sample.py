@@ -1,4 +1,4 @@
-"""`phloem sample`: posterior trees to share."""
+"""`phloem sample`: posterior trees with branch lengths."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,14 +22,16 @@ def sample(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help=RUN_HELP)],
     out: Annotated[
         Path,
-        typer.Option("--out", "-o", metavar="FILE", help="Trees: NEXUS for .nex, .nexus, .t and .trees, else Newick."),
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="Tree file: NEXUS if .nex, .nexus, .t or .trees, else Newick."
+        ),
     ],
     count: Annotated[
-        int | None, typer.Option(min=1, help="How many trees.", show_default="1000, or all draws if fewer")
+        int | None, typer.Option(min=1, help="Number of trees.", show_default="1000, or all draws if fewer")
     ] = None,
     weighted: Annotated[
         bool,
-        typer.Option("--weighted", help="Each draw once, with its weight (NEXUS only), instead of by its weight."),
+        typer.Option("--weighted", help="Write each draw once, with its weight (NEXUS only), instead of resampling."),
     ] = False,
     log: Annotated[
         Path | None,
@@ -41,7 +43,7 @@ def sample(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Branch lengths as CSV: over all trees, and on each topology of the 95 % credible set.",
+            help="Branch lengths as CSV: over all trees, and for each topology in the 95 % credible set.",
             show_default="none",
         ),
     ] = None,
@@ -49,7 +51,7 @@ def sample(
 ) -> None:
     """Write posterior trees with branch lengths, from the draws of a run.
 
-    They are independent: no burn-in, no thinning. A run that is not finished gives trees of its last checkpoint.
+    They are independent: no burn-in, no thinning. For an unfinished run, they come from its last checkpoint.
     """
     # Imported here so that `phloem --help` need not wait for torch.
     from phloem.display.bar import progress_bar

@@ -31,7 +31,7 @@ phloem sbn score posterior.npz other-run.t --burnin 0.25 --json
 
 app = typer.Typer(
     name="sbn",
-    help="Tree probabilities from a tree sample by a subsplit network: fit one, score trees with it.",
+    help="Tree probabilities by a subsplit network: fit it to a tree sample, score trees with it.",
     epilog="[bold]Example[/bold]\n\nphloem sbn fit primates --out primates.sbn.npz",
     rich_markup_mode="rich",
 )
@@ -43,15 +43,15 @@ def fit(
     out: Annotated[Path, typer.Option("--out", "-o", help="The .npz file to write.")],
     method: Annotated[
         Literal["em", "average"],
-        typer.Option(help="em: maximum likelihood over rootings. average: all rootings alike, at once."),
+        typer.Option(help="em: maximum likelihood over rootings. average: all rootings equal, in one pass."),
     ] = "em",
     smoothing: Annotated[
-        float, typer.Option(min=0, help="Pseudo-count of every subsplit, as a share of the sample.")
+        float, typer.Option(min=0, help="Pseudo-count for every subsplit, as a share of the sample.")
     ] = 1e-6,
     burnin: Annotated[str, typer.Option(help=BURNIN_HELP)] = "0",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a line.")] = False,
 ) -> None:
-    """Fit a subsplit network to trees: probabilities also for trees that were never sampled."""
+    """Fit a subsplit network to trees: it also gives probabilities to trees that were never sampled."""
     # Imported here so that `phloem --help` need not wait for numba and torch.
     from phloem.tasks.sbn import fit_trees
 
@@ -70,7 +70,7 @@ def fit(
 
 @contextmanager
 def _progress() -> Iterator[Any]:
-    """A line that follows EM, on a terminal only."""
+    """A status line during EM, on a terminal only."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -85,7 +85,7 @@ def _progress() -> Iterator[Any]:
 
 @app.command(epilog=SCORE_EXAMPLES)
 def score(
-    network: Annotated[Path, typer.Argument(metavar="FILE", help="A network that `phloem sbn fit` wrote.")],
+    network: Annotated[Path, typer.Argument(metavar="FILE", help="A network written by `phloem sbn fit`.")],
     trees: Annotated[list[str], typer.Argument(metavar="TREES", help=f"{TREES_HELP} Each file counts the same.")],
     burnin: Annotated[str, typer.Option(help=BURNIN_HELP)] = "0",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
@@ -112,5 +112,5 @@ def _print_scores(scores: "TreeScores") -> None:
     divergence = "infinite" if scores.divergence is None else f"{scores.divergence:.6f}"
     print(
         f"\n{scores.topologies:,} topologies, coverage {scores.coverage:.6f}, "
-        f"probability in all {scores.total_probability:.6f}, divergence {divergence}"
+        f"total probability {scores.total_probability:.6f}, divergence {divergence}"
     )

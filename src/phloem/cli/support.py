@@ -1,4 +1,4 @@
-"""`phloem support`: what a support holds."""
+"""`phloem support`: what a support contains."""
 
 import json
 from pathlib import Path
@@ -28,13 +28,13 @@ def support(
         list[str] | None,
         typer.Option(
             metavar="REFERENCE",
-            help="Trees to be covered, such as an MCMC sample; may be repeated.",
+            help="Reference trees to cover, such as an MCMC sample; repeatable.",
             show_default="none",
         ),
     ] = None,
     credible: Annotated[float, typer.Option(help=CREDIBLE_HELP)] = 0.95,
     minimum_count: Annotated[
-        float, typer.Option(min=0, help="Then leave out topologies that are fewer than this in all replicates.")
+        float, typer.Option(min=0, help="Then drop topologies with a lower count over all replicates.")
     ] = 0,
     burnin: Annotated[str, typer.Option(help=BURNIN_HELP)] = "0",
     out: Annotated[
@@ -42,10 +42,10 @@ def support(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Collect the support of a subsplit network from trees: all rootings of all topologies that are frequent enough.
+    """Collect the support of a subsplit network from trees: all rootings of all sufficiently frequent topologies.
 
-    A network on it can generate every tree whose subsplits were seen, also those that are in no file. With --covers,
-    say how much of a reference sample's weight is on such trees.
+    A network with this support can generate every tree made of these subsplits, including trees that are in no file.
+    --covers reports how much of a reference sample's weight is on such trees.
     """
     # Imported here so that `phloem --help` need not wait for numba.
     from phloem.tasks.support import summarize_support

@@ -175,3 +175,10 @@ def preset(name: str, **changes: Any) -> TrainingConfig:
     """The training settings of a preset, with changes; None keeps the preset's value."""
     training = INFER.resolve(preset=name).training
     return replace(training, **{key: value for key, value in changes.items() if value is not None})
+
+
+# Those of `phloem infer` under short names.
+resolve = INFER.resolve
+read_config = INFER.read
+to_toml = INFER.to_toml
+from_toml = INFER.from_toml

@@ -17,7 +17,7 @@ from typing import Any, Generic
 
 from filelock import FileLock, Timeout
 
-from phloem.config import command_of
+from phloem.config.settings import command_of
 from phloem.errors import BadArgument, FileProblem
 from phloem.runs.checkpoints import FILE_NAME as CHECKPOINT_NAME
 from phloem.runs.checkpoints import Checkpoint, CheckpointFolder, Config, Inputs, RunKind, checkpoint_files

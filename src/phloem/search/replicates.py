@@ -9,7 +9,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from phloem.config import BOOTSTRAP_METHODS, BootstrapConfig
+from phloem.config import BootstrapConfig
+from phloem.config.search import BOOTSTRAP_METHODS
 from phloem.data.alignment import Alignment
 from phloem.errors import FileProblem
 from phloem.storage.files import atomic_write, cannot_read

@@ -9,8 +9,8 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from phloem.arrays import BoolArray, FloatArray
-from phloem.config import ALIASES, MODEL_PARAMETERS, ModelConfig
-from phloem.config.model import EstimatedModel
+from phloem.config import ModelConfig
+from phloem.config.model import ALIASES, MODEL_PARAMETERS, EstimatedModel
 from phloem.data.patterns import SitePatterns
 from phloem.errors import BadArgument
 from phloem.target.likelihood import TreeLikelihood

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from phloem.arrays import FloatArray
 from phloem.autograd import refuse_second_derivatives
-from phloem.config import EMPIRICAL, ModelConfig
+from phloem.config import ModelConfig
+from phloem.config.model import EMPIRICAL
 from phloem.data.patterns import SitePatterns
 from phloem.errors import BadArgument
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phloem.config import BootstrapConfig, InferConfig, iqtree_model
+from phloem.config import BootstrapConfig, InferConfig
+from phloem.config.search import iqtree_model
 from phloem.data.alignment import Alignment
 from phloem.data.reading import find_trees
 from phloem.errors import AlignmentError, BadArgument, FileProblem
