@@ -121,7 +121,7 @@ def test_every_option_changes_its_setting(monkeypatch):
 BAD = {
     "no alignment": (["none.fasta", "--out", "x.nwk"], "none.fasta: … no such file"),
     "no file": (["dna.fasta"], "Missing option '--out' / '-o'"),
-    "three taxa": (["three.fasta", "--out", "x.nwk"], "three.fasta: … 3 taxa … 4"),
+    "three taxa": (["three.fasta", "--out", "x.nwk"], "3 taxa … 4"),
     "an unknown model": (["dna.fasta", "--out", "x.nwk", "--model", "MFP"], "--model 'MFP' … JC, K80"),
     "no trees": (["dna.fasta", "--out", "x.nwk", "--count", "0"], "--count 0"),
     "a directory": (["dna.fasta", "--out", "."], "written … directory"),
