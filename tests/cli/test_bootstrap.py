@@ -145,6 +145,7 @@ def test_no_program_is_one_line_and_no_directory(tmp_path, monkeypatch, capsys):
     assert not Path("out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interruption_ends_all_programs_and_leaves_nothing_half_written(fake, tmp_path, how):
     (tmp_path / "temporary").mkdir()
@@ -168,6 +169,7 @@ def test_an_interruption_ends_all_programs_and_leaves_nothing_half_written(fake,
     assert [path.name for path in Path("out").iterdir()] == ["bootstrap.json"]
 
 
+@pytest.mark.slow
 def test_a_bar_on_a_terminal(fake):
     fake(f"echo 'Iteration 30 / LogL: -1 / Time: 0h:0m:30s (0h:0m:29s left)'; sleep 0.5; {fake.good}")
     terminal, screen = pty.openpty()

@@ -265,6 +265,7 @@ def test_names_with_spaces_and_quotes_go_through(capsys):
 SLOW = ["--steps", "1000", "--width", "50", "--checkpoint-every", "10steps", "--quiet"]
 
 
+@pytest.mark.slow
 def test_a_fit_that_is_killed_and_stopped_goes_on_to_the_same_files():
     command = [sys.executable, "-m", "phloem", *fit(*SLOW, "--resume", out="killed")]
     for how, step in ((signal.SIGKILL, 10), (signal.SIGTERM, 200), (signal.SIGINT, 500)):
@@ -298,6 +299,7 @@ def wait_for_step(step: int, process: subprocess.Popen) -> None:
         time.sleep(0.005)
 
 
+@pytest.mark.slow
 def test_two_fits_cannot_share_a_directory(capsys):
     command = [sys.executable, "-m", "phloem", *fit(*SLOW, "--steps", "1000000", out="killed")]
     with subprocess.Popen(command) as first:

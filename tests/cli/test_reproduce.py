@@ -107,6 +107,7 @@ def test_bad_options_are_one_line_and_leave_nothing(options, facts, capsys):
     assert [path.name for path in Path().iterdir()] == ["five.tsv"]
 
 
+@pytest.mark.slow
 def test_an_interrupt_says_how_to_go_on(capsys, monkeypatch):
     def stop(*_arguments, **_options):
         raise KeyboardInterrupt
