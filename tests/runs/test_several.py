@@ -73,7 +73,8 @@ def test_runs_that_are_finished_are_not_run_again(together, monkeypatch):
     told = []
     again = phloem.infer(None, out=posterior.directory, resume=True, progress=told.append)
     assert again.summary == posterior.summary
-    assert any("step 40, 40, 40 of 40" in event.text for event in told if isinstance(event, Notice))
+    (notice,) = (event for event in told if isinstance(event, Notice) and "step 40, 40, 40 of 40" in event.text)
+    assert not notice.urgent
     assert [event for event in told if isinstance(event, News)] == [News(run, "done", 1.0) for run in (1, 2, 3)]
 
 
@@ -83,7 +84,8 @@ def test_a_run_that_was_lost_is_made_again_and_the_others_stay(together, tmp_pat
     shutil.rmtree(tmp_path / "copy" / "run-1")
     told = []
     again = phloem.infer(None, out=tmp_path / "copy", resume=True, progress=told.append)
-    assert any("step 0, 40, 40 of 40" in event.text for event in told if isinstance(event, Notice))
+    (notice,) = (event for event in told if isinstance(event, Notice) and "step 0, 40, 40 of 40" in event.text)
+    assert not notice.urgent
     assert again.summary == copy.summary
 
 
