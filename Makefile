@@ -1,5 +1,5 @@
 # make demo   the posterior of the bundled example, 12 primates
-# make quick  the tests to run between edits: all but the slow ones, a minute or so
+# make quick  the tests to run between edits: all but the slow ones
 # make test   all tests, before a change lands; WORKERS=n says in how many processes, which is as many as there are cores
 # make check  format, lint, types
 # make format mend format and lint

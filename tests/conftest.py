@@ -30,6 +30,7 @@ MOST_WORKERS = 4
 
 # What is slow to make or to start, so that tests which use it are slow as well.
 SLOW_FIXTURES = {"finished_run", "finished_runs", "other_way_round", "unfinished_run"}
+SLOW_FIXTURES |= {"finished", "together", "undisturbed", "start"}  # of single files: runs, and processes that run
 SLOW_FIXTURES |= {"iqtree", "mrbayes", "rscript_ape", "chromium"}
 
 

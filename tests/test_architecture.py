@@ -50,7 +50,7 @@ MAY_IMPORT = {
 OUTSIDE = {
     "numba": {"kernels"},
     "llvmlite": {"kernels"},
-    "torch": {"threads", "autograd", "target", "features", "variational", "inference", "energy", "tasks"},
+    "torch": {"threads", "autograd", "target", "features", "variational", "inference", "energy", "tasks", "runs"},
     "matplotlib": {"plot", "experiments"},
     "typer": {"cli"},
     "jinja2": {"report"},
@@ -64,7 +64,7 @@ LATE_IMPORTS = {
     ("display", "rich"): "takes a while to load, and only a terminal needs it",
     ("display", "phloem.display.panel"): "loads rich",
     ("tasks", "phloem.plot"): "loads matplotlib, which takes a while and only figures need",
-    ("tasks", "torch.utils.tensorboard"): "is an optional dependency",
+    ("runs", "torch.utils.tensorboard"): "is an optional dependency",
 }
 LATE_ANYWHERE = {"cli", "__init__"}
 LONGEST = 700  # lines

@@ -46,6 +46,7 @@ def with_few_steps(command: str) -> str:
     return command if "--steps" in command else command.replace("--preset quick", "--preset quick --steps 300")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_snippets_run_in_an_empty_directory(page, tmp_path, monkeypatch, output_of):
     """First the commands, then the Python code, each page in one directory, as a reader would."""
@@ -80,6 +81,7 @@ def test_decisions_are_numbered_in_a_row():
     assert numbers == list(range(1, len(numbers) + 1))
 
 
+@pytest.mark.slow
 def test_the_tour_runs(tmp_path):
     script = ROOT / "examples" / "tour.py"
     run = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -87,6 +89,7 @@ def test_the_tour_runs(tmp_path):
     assert "-6424.202" in run.stdout
 
 
+@pytest.mark.slow
 def test_the_demo_is_the_main_job_on_the_bundled_example(tmp_path):
     """What `make demo` runs but for its steps, twice: the second time the first run is in its place."""
     (recipe,) = re.findall(r"^demo:.*\n\t\$\(BIN\)/(phloem infer primates .*)$", (ROOT / "Makefile").read_text(), re.M)

@@ -235,6 +235,7 @@ def test_interruption_is_exit_code_130(capsys, monkeypatch):
     assert "interrupted" in complaint(capsys)
 
 
+@pytest.mark.slow
 def test_the_installed_program_runs_and_its_reader_may_leave_early():
     subprocess.run([PROGRAM, "embed", "primates", "--out", "p.npz"], check=True, capture_output=True)
     command = f"{PROGRAM} recover p.npz | head -n 1"
@@ -243,6 +244,7 @@ def test_the_installed_program_runs_and_its_reader_may_leave_early():
     assert run.stderr == ""
 
 
+@pytest.mark.slow
 def test_output_that_cannot_be_written_is_one_line():
     with open("/dev/full", "w") as full:  # noqa: PTH123
         done = subprocess.run([PROGRAM, "info"], stdout=full, stderr=subprocess.PIPE, text=True)
@@ -251,6 +253,7 @@ def test_output_that_cannot_be_written_is_one_line():
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_names_are_utf_8_whatever_the_terminal_says():
     Path("trees.nwk").write_text("(Björk,ねこ,(C,D));", encoding="utf-8")
     plain = os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
@@ -259,6 +262,7 @@ def test_names_are_utf_8_whatever_the_terminal_says():
     assert "Björk" in done.stdout.decode("utf-8")
 
 
+@pytest.mark.slow
 def test_a_polite_kill_leaves_nothing_behind():
     """SIGTERM in the middle of writing a large file, as batch systems send it."""
     taxa = [f"t{number}" for number in range(400)]
@@ -275,6 +279,7 @@ def test_a_polite_kill_leaves_nothing_behind():
     assert sorted(path.name for path in Path().iterdir()) == ["big.nwk"]
 
 
+@pytest.mark.slow
 def test_no_place_for_compiled_code_is_no_obstacle():
     """Where neither the package nor the home can be written, kernels are compiled for each process."""
     nowhere = os.environ | {"NUMBA_CACHE_LOCATOR_CLASSES": "ZipCacheLocator"}  # which serves packages in zip files
@@ -282,6 +287,7 @@ def test_no_place_for_compiled_code_is_no_obstacle():
     assert "no directory that can be written" in done.stdout
 
 
+@pytest.mark.slow
 def test_help_does_not_wait_for_numba():
     script = "import sys; from phloem.cli.main import run; run(['--help']); sys.exit('numba' in sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, env=dict(os.environ))
@@ -303,12 +309,14 @@ def test_random_tips_for_polytomies_come_from_the_seed(capsys):
     np.testing.assert_array_equal(np.load("f.npz")["features_0"][:4], tips)
 
 
+@pytest.mark.slow
 def test_the_program_returns_its_exit_code():
     done = subprocess.run([PROGRAM, "embed", "none", "-o", "f.npz"], capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith("phloem: none: ")
 
 
+@pytest.mark.slow
 def test_a_reader_that_is_gone_is_no_error_message():
     subprocess.run([PROGRAM, "embed", "primates", "-o", "p.npz"], check=True, capture_output=True)
     reading_end, writing_end = os.pipe()
@@ -371,6 +379,7 @@ def test_other_errors_of_the_interpreter_are_not_hidden(monkeypatch):
         run(["info"])
 
 
+@pytest.mark.slow
 def test_a_path_that_is_no_text_is_still_shown(tmp_path):
     out = os.fsdecode(b"bad\xff.npz")
     command = [sys.executable, "-c", "from phloem.cli.main import main; main()", "embed", "primates", "--out", out]

@@ -102,6 +102,7 @@ def test_a_directory_without_a_run_is_one_line(command, capsys):
     assert_says(complaint(capsys), "nowhere: … no run")
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_is_no_error_message(fitted):
     Path("many.nwk").write_text("(A,(B,C),(D,E));\n" * 10_000)
     command = [sys.executable, "-m", "phloem", "density", "score", str(fitted), "many.nwk"]

@@ -485,7 +485,7 @@ BAD = {
     "no file": (["primates", "--out", "x", "--config", "none.toml"], "none.toml: "),
     "interval": (["primates", "--out", "x", "--checkpoint-every", "often"], "--checkpoint-every often"),
     "three taxa": (["three.fasta", "--out", "x"], "three.fasta: … 3 taxa"),
-    "nothing": (["missing.fasta", "--out", "x"], "missing.fasta: … data"),
+    "nothing": (["missing.fasta", "--out", "x"], "taxa … data"),
     "seed": (["primates", "--out", "x", "--seed", "-1"], "--seed -1"),
     "threads": (["primates", "--out", "x", "--threads", "0"], "--threads"),
     "alignment": (["none.fasta", "--out", "x"], "none.fasta: … no such file"),

@@ -107,7 +107,8 @@ def test_bad_options_are_one_line_and_leave_nothing(options, facts, capsys):
     assert [path.name for path in Path().iterdir()] == ["five.tsv"]
 
 
-def test_an_interrupt_says_how_to_resume(capsys, monkeypatch):
+@pytest.mark.slow
+def test_an_interrupt_says_how_to_go_on(capsys, monkeypatch):
     def stop(*_arguments, **_options):
         raise KeyboardInterrupt
 

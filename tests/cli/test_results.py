@@ -108,6 +108,7 @@ def test_what_evaluate_refuses(finished_run, capsys, tmp_path):
         assert f"--bounds {bounds}" in refusal(capsys, ["evaluate", directory, f"--bounds={bounds}"])
 
 
+@pytest.mark.slow
 def test_trees_are_written_as_nexus_and_as_newick_and_everybody_reads_them(finished_runs, capsys, rscript_ape):
     for name in ("trees.nex", "trees.nwk", "trees.t"):
         assert run(["sample", str(finished_runs), "--count", "30", "--out", name]) == 0
@@ -227,6 +228,7 @@ def test_few_draws_are_sampled_as_they_are_and_bounds_of_more_are_refused(finish
     assert "--bounds inf" in refusal(capsys, ["evaluate", str(finished_run), "--bounds", "inf"])
 
 
+@pytest.mark.slow
 def test_infer_leaves_a_report_and_files_that_everybody_reads(finished_runs, rscript_ape):
     report = (finished_runs / "report.html").read_text()
     assert all(name in report for name in phloem.load_posterior(finished_runs).taxa)

@@ -289,6 +289,7 @@ def test_a_directory_that_vanishes_ends_the_run_with_a_line(start, tmp_path):
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_a_read_only_directory_is_a_line(small_disk, capsys):
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     for out in (small_disk, small_disk / "run"):

@@ -84,6 +84,7 @@ def test_the_same_seed_gives_the_same_bytes_whatever_the_threads():
     assert Path("1.all.nwk").read_bytes() == Path("2.all.nwk").read_bytes()
 
 
+@pytest.mark.slow
 def test_supports_that_are_not_stable_are_told(monkeypatch, capsys):
     real = pipeline.find_likelihood_tree
 
@@ -123,7 +124,7 @@ def test_every_option_changes_its_setting(monkeypatch):
 BAD = {
     "no alignment": (["none.fasta", "--out", "x.nwk"], "none.fasta: … no such file"),
     "no file": (["dna.fasta"], "Missing option '--out' / '-o'"),
-    "three taxa": (["three.fasta", "--out", "x.nwk"], "three.fasta: … 3 taxa … 4"),
+    "three taxa": (["three.fasta", "--out", "x.nwk"], "3 taxa … 4"),
     "an unknown model": (["dna.fasta", "--out", "x.nwk", "--model", "MFP"], "--model 'MFP' … JC, K80"),
     "no trees": (["dna.fasta", "--out", "x.nwk", "--count", "0"], "--count 0"),
     "a directory": (["dna.fasta", "--out", "."], "written … directory"),
@@ -165,6 +166,7 @@ def test_two_hundred_taxa_with_a_hundred_sites(capsys):
     assert phloem.read_trees("best.nwk").branch_lengths.shape == (1, 397)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "how"), [("search", signal.SIGINT), ("search", signal.SIGTERM), ("bootstrap", signal.SIGINT)]
 )
@@ -190,6 +192,7 @@ def test_an_interruption_leaves_nothing_half_written(command, how):
         assert [path.name for path in Path("out").iterdir()] == ["bootstrap.json"]
 
 
+@pytest.mark.slow
 def test_a_bar_on_a_terminal():
     terminal, screen = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}

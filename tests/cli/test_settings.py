@@ -11,7 +11,10 @@ import typer
 from phloem.cli import bootstrap, density, search
 from phloem.cli.flags import INFER_FLAGS, Flag, Flags, Settings, with_config, with_infer_settings, with_settings
 from phloem.cli.main import run
-from phloem.config import INFER, SEARCH, InferConfig, ModelConfig, SearchConfig, TrainingConfig, read_config
+from phloem.config import InferConfig, ModelConfig, TrainingConfig, read_config
+from phloem.config.infer import INFER
+from phloem.config.search import SEARCH
+from phloem.config.search import SearchConfig
 from phloem.config.infer import PRESETS
 from phloem.errors import ConfigError
 from support.command_line import complaint

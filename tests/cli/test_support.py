@@ -173,7 +173,7 @@ def test_bad_requests_are_one_line(capsys):
         (["sbn", "fit", "one.nwk", "--out", "x.npz", "--smoothing", "-1"], "--smoothing"),
         (["sbn", "score", "one.nwk", "one.nwk"], "one.nwk: … .npz"),
         (["sbn"], "Missing command"),
-        (["sbn", "fit", "one.nwk", "--out", "x.npz", "--smoothing", "1e308"], "--smoothing … 0 … 1"),
+        (["sbn", "fit", "one.nwk", "--out", "x.npz", "--smoothing", "1e308"], "smoothing … 0 … 1"),
     ):
         assert run(arguments) == 2, arguments
         assert_says(complaint(capsys), facts)

@@ -14,18 +14,10 @@ from phloem.config.model import (
     ModelConfig,
     parse_estimated_model,
 )
+from support.models import GOOD
 from phloem.errors import BadArgument, ConfigError
 from phloem.target.substitution import LARGEST_CATEGORIES, SiteRates, f81
 
-GOOD = {
-    "JC": {},
-    "K80": {"kappa": (2.0,)},
-    "F81": {"frequencies": (0.25,) * 4},
-    "HKY": {"kappa": (2.0,), "frequencies": "empirical"},
-    "TN93": {"kappa": (2.0, 3.0), "frequencies": (0.25,) * 4},
-    "SYM": {"rates": (1.0,) * 6},
-    "GTR": {"rates": (1.0,) * 6, "frequencies": (0.25,) * 4},
-}
 
 
 @pytest.mark.parametrize("name", MODEL_PARAMETERS)

@@ -5,8 +5,11 @@ from dataclasses import fields
 
 import pytest
 
-from config.test_model import GOOD
-from phloem.config import BOOTSTRAP, SEARCH, BootstrapConfig, ModelConfig, SearchConfig
+from support.models import GOOD
+from phloem.config import BootstrapConfig, ModelConfig
+from phloem.config.search import BOOTSTRAP
+from phloem.config.search import SEARCH
+from phloem.config.search import SearchConfig
 from phloem.config.model import MODEL_PARAMETERS
 from phloem.config.search import iqtree_model
 from phloem.data.reading import find_alignment

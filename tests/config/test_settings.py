@@ -4,18 +4,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from phloem.config import (
-    INFER,
-    EvaluationConfig,
-    InferConfig,
-    ModelConfig,
-    Schema,
-    TrainingConfig,
-    from_toml,
-    read_config,
-    resolve,
-    to_toml,
-)
+from phloem.config import EvaluationConfig, InferConfig, ModelConfig, TrainingConfig, from_toml, read_config, resolve, to_toml
+from phloem.config.infer import INFER
+from phloem.config.settings import Schema
 from phloem.config.infer import PRESETS
 from phloem.config.settings import command_of, heading
 from phloem.errors import ConfigError, FileProblem
@@ -243,9 +234,9 @@ def test_files_that_cannot_be_read(tmp_path, content, message):
 
 def test_a_directory_and_an_impossible_name_cannot_be_read(tmp_path):
     with pytest.raises(FileProblem, match=r"cannot be read \(Is a directory\)"):
-        read_toml(tmp_path)
+        INFER.read_toml(tmp_path)
     with pytest.raises(FileProblem, match="cannot be read"):
-        read_toml(tmp_path / "a\0b")
+        INFER.read_toml(tmp_path / "a\0b")
 
 
 def test_a_file_may_begin_with_a_byte_order_mark(tmp_path):

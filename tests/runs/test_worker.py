@@ -54,6 +54,7 @@ def test_it_says_how_it_has_ended(task, monkeypatch, capsys, problem, code, line
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == lines
 
 
+@pytest.mark.slow
 def test_it_saves_itself_and_ends_when_the_process_that_began_it_is_gone(tmp_path, monkeypatch):
     def stop(*_arguments):
         raise KeyboardInterrupt

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import phloem
-from phloem.config import DENSITY
+from phloem.config.density import DENSITY
 from phloem.energy.training import DensityReport
 from phloem.errors import BadArgument, ConfigError, FileProblem, TrainingFailed
 from phloem.random_streams import RandomStream

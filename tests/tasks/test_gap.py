@@ -105,6 +105,7 @@ def test_of_several_runs_the_best_is_looked_at(reference, finished_runs, other_w
     assert names == {"run-1", "run-2"}
 
 
+@pytest.mark.slow
 def test_what_cannot_be_is_one_line(runs, reference, tmp_path):
     other = tmp_path / "other.nwk"
     other.write_text("((a,b),c,(d,e));\n")

@@ -165,7 +165,8 @@ def test_an_interrupted_run_says_where_it_is_and_goes_on(posterior, tmp_path):
     assert (stopped.value.directory, stopped.value.step) == (tmp_path / "run", 30)
     told = []
     found = phloem.infer(None, out=tmp_path / "run", resume=True, progress=told.append)
-    assert any("step 30 of 60" in event.text for event in told if isinstance(event, Notice))
+    (notice,) = (event for event in told if isinstance(event, Notice) and "step 30 of 60" in event.text)
+    assert not notice.urgent
     assert next(event for event in told if isinstance(event, News)).report.step == 30  # the last one comes again
     sessions = json.loads((found.directory / "provenance.json").read_text())["sessions"]
     assert [session["command"] for session in sessions] == ["phloem.infer", "phloem.infer"]

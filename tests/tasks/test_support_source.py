@@ -80,6 +80,7 @@ def nowhere(monkeypatch):
     monkeypatch.setenv("PATH", "")
 
 
+@pytest.mark.slow
 def test_without_iqtree_the_embedded_search_makes_the_trees_and_everybody_is_told(seven, tmp_path, nowhere):
     told = []
     found = phloem.infer(seven, out=tmp_path / "run", progress=told.append, **few_trees())
@@ -95,6 +96,7 @@ def test_without_iqtree_the_embedded_search_makes_the_trees_and_everybody_is_tol
     assert again.summary["elbo"] == found.summary["elbo"]
 
 
+@pytest.mark.slow
 def test_the_method_of_a_run_is_in_its_settings(seven, tmp_path, monkeypatch):
     fake = FakeIqtree(tmp_path, monkeypatch)
     fake(SEVEN_TREES)

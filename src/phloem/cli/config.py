@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from phloem.cli.flags import Settings, with_infer_settings
-from phloem.config import INFER, InferConfig
+from phloem.config import InferConfig
+from phloem.config.infer import INFER
 from phloem.config.settings import nested
 
 EXAMPLES = """

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Final, Generic
 import typer
 
 from phloem.cli.options import CREDIBLE_HELP, parse_numbers
-from phloem.config import INFER, Schema
+from phloem.config.infer import INFER
+from phloem.config.settings import Schema
 from phloem.config.infer import BRANCH_MODELS, ESTIMATORS, STOPS
 from phloem.config.model import EMPIRICAL, MODEL_PARAMETERS
 from phloem.config.search import BOOTSTRAP_METHODS

@@ -8,7 +8,8 @@ import typer
 
 from phloem.cli.flags import Flag, Flags, with_config
 from phloem.cli.options import ALIGNMENT_HELP
-from phloem.config import SEARCH, SearchConfig
+from phloem.config.search import SEARCH
+from phloem.config.search import SearchConfig
 
 if TYPE_CHECKING:
     from phloem.tasks.search import SearchProgress, SearchRun

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING
 from phloem.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from phloem.config.density import DENSITY as DENSITY
     from phloem.config.density import DensityConfig as DensityConfig
-    from phloem.config.infer import INFER as INFER
     from phloem.config.infer import EvaluationConfig as EvaluationConfig
     from phloem.config.infer import InferConfig as InferConfig
     from phloem.config.infer import SupportConfig as SupportConfig
@@ -18,10 +16,6 @@ if TYPE_CHECKING:
     from phloem.config.infer import resolve as resolve
     from phloem.config.infer import to_toml as to_toml
     from phloem.config.model import ModelConfig as ModelConfig
-    from phloem.config.search import BOOTSTRAP as BOOTSTRAP
-    from phloem.config.search import SEARCH as SEARCH
     from phloem.config.search import BootstrapConfig as BootstrapConfig
-    from phloem.config.search import SearchConfig as SearchConfig
-    from phloem.config.settings import Schema as Schema
 else:
     __all__, __getattr__, __dir__ = lazy_names(__name__, __file__)

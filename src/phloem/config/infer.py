@@ -177,8 +177,12 @@ def preset(name: str, **changes: Any) -> TrainingConfig:
     return replace(training, **{key: value for key, value in changes.items() if value is not None})
 
 
-# Those of `phloem infer` under short names.
+# The functions of this schema that scripts use.
 resolve = INFER.resolve
-read_config = INFER.read
 to_toml = INFER.to_toml
 from_toml = INFER.from_toml
+
+
+def read_config(text: str, source: str) -> InferConfig:
+    """The settings in a TOML text, such as `to_toml` writes. source: the file's name, for messages."""
+    return INFER.read(text, source)

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phloem.config import INFER, InferConfig
+from phloem.config import InferConfig
+from phloem.config.infer import INFER
 from phloem.config.settings import Layer
 from phloem.data.alignment import Alignment
 from phloem.data.patterns import SitePatterns, compress, summarize

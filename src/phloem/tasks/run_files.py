@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from phloem.arrays import AnyArray, BoolArray
-from phloem.config import INFER, EvaluationConfig, InferConfig
+from phloem.config import EvaluationConfig, InferConfig
+from phloem.config.infer import INFER
 from phloem.data.patterns import SitePatterns
 from phloem.errors import FileProblem, PhloemError
 from phloem.inference.draws import Draws, write_draws
