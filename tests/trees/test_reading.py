@@ -294,7 +294,7 @@ def test_trees_must_have_the_alignments_taxa():
         parse_newick("(A,B,(C,D));", taxa=["A", "B", "C", "E"])
     with pytest.raises(TaxonMismatch, match=r"tree 1, line 1, column 1: has 'D', which the others lack"):
         parse_newick("(A,B,(C,D));", taxa=["A", "B", "C"])
-    with pytest.raises(TreeFormatError, match="character .* half"):
+    with pytest.raises(TreeFormatError, match=r"character .* half"):
         parse_newick("(A\udc80,B,C);")
     with pytest.raises(TaxonMismatch, match="two of the expected taxa have the same name"):
         parse_newick("(A,B,(C,D));", taxa=["A", "A", "B", "C"])
