@@ -50,7 +50,7 @@ FAILURES = {
     "a signal without a name": ("kill -40 $$", r"^IQ-TREE was killed by signal 40\.$"),
     "a crash": ("kill -SEGV $$", r"^IQ-TREE was killed by SIGSEGV\.$"),
     "no trees": ("exit 0", "without writing bootstrap trees"),
-    "an empty file": (": > bootstrap.ufboot", "trees that cannot be used: Newick text: there are no trees in it"),
+    "an empty file": (": > bootstrap.ufboot", "trees that cannot be used: Newick text: holds no trees"),
     "too few trees": (trees("(t0,t1,(t2,t3));", 999), "wrote 999 bootstrap trees instead of 1000"),
     "too many trees": (trees("(t0,t1,(t2,t3));", 1001), "wrote 1001 bootstrap trees instead of 1000"),
     "a tree cut short": (

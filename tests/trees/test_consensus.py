@@ -197,7 +197,7 @@ def test_three_taxa_have_one_tree():
 
 def test_splits_that_contradict_each_other_are_no_frequencies():
     table = split_frequencies(counted(1, 1))
-    with pytest.raises(BadArgument, match="contradict each other"):
+    with pytest.raises(BadArgument, match="incompatible"):
         majority_rule(SplitFrequencies(table.taxa, table.members, np.full(3, 0.9)))
 
 

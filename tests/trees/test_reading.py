@@ -294,9 +294,9 @@ def test_trees_must_have_the_alignments_taxa():
         parse_newick("(A,B,(C,D));", taxa=["A", "B", "C", "E"])
     with pytest.raises(TaxonMismatch, match=r"tree 1, line 1, column 1: has 'D', which the others lack"):
         parse_newick("(A,B,(C,D));", taxa=["A", "B", "C"])
-    with pytest.raises(TreeFormatError, match="half of one"):
+    with pytest.raises(TreeFormatError, match=r"character .* half"):
         parse_newick("(A\udc80,B,C);")
-    with pytest.raises(TaxonMismatch, match="two have the same name"):
+    with pytest.raises(TaxonMismatch, match="two of the expected taxa have the same name"):
         parse_newick("(A,B,(C,D));", taxa=["A", "A", "B", "C"])
 
 
@@ -468,7 +468,7 @@ def test_a_burn_in_must_leave_some(tmp_path):
 
 @pytest.mark.parametrize("weight", ["-1", "nan", "inf", "-inf", "x", "", "1,5", "0x10", "1e999"])
 def test_weights_are_finite_numbers_from_zero_up(weight, tmp_path):
-    with pytest.raises(TreeFormatError, match=r"trees\.tsv, line 5: weight '.*'\. Give a number from 0 up\.$"):
+    with pytest.raises(TreeFormatError, match=r"trees\.tsv, line 5: weight '.*'\. Give a finite number"):
         read(tmp_path, f"{GOOD}\n{weight}\t{TREES[0]}\n")
 
 
@@ -481,7 +481,7 @@ def test_weights_are_finite_numbers_from_zero_up(weight, tmp_path):
         ("0.25\t((a,b),c,(d,));", TreeFormatError, r"^\S*trees\.tsv, tree 4, line 5, column 18: a leaf has no name"),
         ("0.25\t((a,b),c,(d,x));", PhloemError, r"^\S*trees\.tsv, tree 4, line 5, column 18: "),
         ("0.25\t(a,b,c,(d,e));", NotBinary, r"^\S*trees\.tsv, tree 4, line 5, column 6: this tree has a polytomy"),
-        ("0.25\t((a,b),c,(d,e)); ((a,b),c,(d,e));", TreeFormatError, r"trees\.tsv: 5 trees in 4 lines\. Give one a"),
+        ("0.25\t((a,b),c,(d,e)); ((a,b),c,(d,e));", TreeFormatError, r"trees\.tsv: 5 trees in 4 lines\. Give one"),
     ],
 )
 def test_what_is_wrong_with_a_line_is_said_with_its_number(line, kind, message, tmp_path):

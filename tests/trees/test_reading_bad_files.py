@@ -11,12 +11,12 @@ from phloem.trees.reading import read_any_trees, read_trees
 NEXUS = "#NEXUS\nbegin trees;\n"
 
 BAD_FILES = {
-    "empty": ("", "no trees in it"),
-    "only blanks and comments": (" \n [nothing] \n", "no trees in it"),
+    "empty": ("", "holds no trees"),
+    "only blanks and comments": (" \n [nothing] \n", "holds no trees"),
     "truncated": ("(A,B,(C,D));\n(A,B,(C", "tree 2, line 2, column 1: .* no ';'"),
     "no semicolon": ("(A,B,(C,D))", "tree 1, line 1, column 1: .* no ';'"),
     "bracket not closed": ("(A,B,(C,D);", "tree 1, line 1, column 11: .* bracket open"),
-    "bracket closed twice": ("(A,B,(C,D)));", "tree 1, line 1, column 12: .* closes no bracket"),
+    "bracket closed twice": ("(A,B,(C,D)));", "tree 1, line 1, column 12: .* closes nothing"),
     "starts with a closing bracket": (")A,B(;", "tree 1, line 1, column 1: a leaf has no name"),
     "brackets in the middle": ("(A,B(C,D));", r"tree 1, line 1, column 5: '\(' cannot stand here"),
     "duplicate taxon": ("(A,B,(C,A));", "tree 1, line 1, column 9: taxon 'A' is in this tree twice"),
@@ -78,8 +78,8 @@ BAD_FILES = {
         "#NEXUS begin taxa; taxlabels A B C; end; begin trees; translate 1 A, 2 B, 3 X; tree a = (1,2,3); end;",
         "line 1, column 55: translate table: taxon 'X' is not in the TAXA block",
     ),
-    "NEXUS duplicate label": (NEXUS + "translate 1 A, 1 B, 3 C; tree a = (1,2,3); end;", "'1' is there twice"),
-    "NEXUS duplicate name": (NEXUS + "translate 1 A, 2 A, 3 C; tree a = (1,2,3); end;", "'A' is there twice"),
+    "NEXUS duplicate label": (NEXUS + "translate 1 A, 1 B, 3 C; tree a = (1,2,3); end;", "'1' is listed twice"),
+    "NEXUS duplicate name": (NEXUS + "translate 1 A, 2 A, 3 C; tree a = (1,2,3); end;", "'A' is listed twice"),
     "NEXUS duplicate taxon": (
         "#NEXUS begin taxa; taxlabels A B A; end; begin trees; tree a = (A,B,C);",
         "'A' is listed twice",

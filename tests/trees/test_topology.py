@@ -223,5 +223,5 @@ def test_nothing_asked_for_is_nothing_found():
 
 
 def test_other_numbers_of_taxa_are_refused():
-    with pytest.raises(BadArgument, match="topologies on 6 taxa in a list of some on 5"):
+    with pytest.raises(BadArgument, match=r"topologies on 6 taxa .* on 5"):
         TopologyIndex(all_topologies(5)).find(all_topologies(6))

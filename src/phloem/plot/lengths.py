@@ -107,8 +107,8 @@ def _of_splits(lengths: SplitLengths) -> _Branches:
 
 def _of_tree(summary: SummaryTree) -> _Branches:
     """All branches of a tree; the two at a root of degree two are drawn separately."""
-    parts = (members_below(summary.tree), summary.support, summary.length, summary.lower, summary.upper)
-    return _Branches(*(part[:-1] for part in parts))
+    parts = (summary.support, summary.length, summary.lower, summary.upper)
+    return _Branches(members_below(summary.tree)[:-1], *(part[:-1] for part in parts))
 
 
 def tree_lengths(trees: GroupedTrees, *, width: float = ONE_COLUMN, ax: Axes | None = None) -> Figure:

@@ -1,4 +1,4 @@
-"""Branch lengths by split, with weighted means, medians and shortest intervals."""
+"""Branch lengths by split and by topology: weighted means, medians and shortest intervals."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,78 +14,21 @@ from phloem.trees.splits import distinct_splits, unpack_bits
 
 
 class Statistics(NamedTuple):
-    """Of each group of weighted values; `lower` to `upper` is the shortest interval. nan where nothing has weight."""
+    """Of groups of weighted values; `lower` to `upper` is the shortest interval. nan for groups without weight."""
 
     mean: FloatArray  # (groups,)
-    deviation: FloatArray  # (groups,)  standard, of the weighted values themselves
+    deviation: FloatArray  # (groups,)  standard deviation of the values, not of the mean
     median: FloatArray  # (groups,)
     lower: FloatArray  # (groups,)
     upper: FloatArray  # (groups,)
-
-
-def shortest_interval(values: ArrayLike, weights: ArrayLike | None = None, share: float = 0.95) -> tuple[float, float]:
-    """The shortest interval between two of the values that holds more than `share` of the weight.
-
-    This is the highest-density interval of a sample. Without weights all values count the same, and it is the interval
-    of the floor(share * n) + 1 neighbours that are nearest to each other, as ArviZ has it. Of equally short ones it is
-    the lowest; with a share of 1 it is the whole range. Values without weight are left out.
-    """
-    _, _, _, lower, upper = _describe(values, weights, share)
-    return lower, upper
-
-
-def weighted_median(values: ArrayLike, weights: ArrayLike | None = None) -> float:
-    """The value with half of the weight on either side; halfway between two where both are."""
-    return _describe(values, weights, 1.0)[2]
-
-
-def describe_groups(
-    values: FloatArray, weights: FloatArray, kind: IntArray, groups: IntArray, group_count: int, share: float
-) -> Statistics:
-    """Statistics of many groups at once, O(m log m) for m values.
-
-    values are (rows, columns), weights and kind (rows,), groups (kinds, columns): all values of a row have its weight,
-    and the one in a column belongs to group groups[kind, column].
-    """
-    check_share(share)
-    held = read_only(np.ascontiguousarray(values, np.float64))
-    described = statistics.describe_groups(
-        held,
-        np.argsort(held, axis=None, kind="stable"),
-        read_only(np.ascontiguousarray(weights, np.float64)),
-        read_only(np.ascontiguousarray(kind, np.int32)),
-        read_only(np.ascontiguousarray(groups, np.int32)),
-        group_count,
-        float(share),
-    )
-    return Statistics(*np.ascontiguousarray(described.T))
-
-
-def check_share(share: float) -> None:
-    """Raise unless it is a share of the weight that an interval can hold."""
-    if not 0 < share <= 1:
-        raise BadArgument(f"interval with {share:g} of the weight: give a number above 0 and up to 1.")
-
-
-def _describe(values: ArrayLike, weights: ArrayLike | None, share: float) -> tuple[float, ...]:
-    held = np.asarray(values, np.float64)
-    shares = np.ones(held.shape) if weights is None else np.asarray(weights, np.float64)
-    if held.ndim != 1 or shares.shape != held.shape:
-        raise BadArgument(f"interval: values of shape {held.shape} and weights of {shares.shape}. Give one of each.")
-    if not (np.isfinite(held).all() and np.isfinite(shares).all() and (shares >= 0).all() and shares.any()):
-        raise BadArgument("interval: finite values are needed, and weights that are not negative and not all zero.")
-    one = np.zeros(len(held), np.int32)
-    return tuple(
-        float(part[0]) for part in describe_groups(held[:, None], shares, one, np.zeros((1, 1), np.int32), 1, share)
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SplitLengths:
     """Every split of a sample, the n trivial ones first in taxon order, the others most frequent first.
 
-    Statistics are over the trees that have the split, by weight; `lower` to `upper` is the shortest interval that holds
-    95 % of their weight. All but `members` are (splits,).
+    Statistics are weighted and over the trees that have the split; `lower` to `upper` is the shortest interval that
+    holds 95 % of their weight. All but `members` are (splits,).
     """
 
     taxa: tuple[str, ...]
@@ -99,9 +42,9 @@ class SplitLengths:
 
 
 def split_lengths(trees: GroupedTrees, share: float = 0.95) -> SplitLengths:
-    """How long the branches of all splits are; splits that are as frequent come as they first appear.
+    """Branch lengths of all splits; ties in frequency are in order of first appearance.
 
-    Splits that only trees without weight have are left out.
+    Splits found only in trees without weight are left out.
     """
     _check_lengths(trees)
     taxon_count = trees.topologies.taxon_count
@@ -127,13 +70,13 @@ def split_lengths(trees: GroupedTrees, share: float = 0.95) -> SplitLengths:
 
 
 def topology_lengths(trees: GroupedTrees, topology_number: int, share: float = 0.95) -> Statistics:
-    """How long the branches of one of the topologies are, each (2n-3,), over the trees that have this topology."""
+    """Branch lengths of one topology, each (2n-3,), over the trees that have it."""
     if not 0 <= topology_number < len(trees.topologies):
         raise BadArgument(f"topology {topology_number}: the sample has topologies 0 to {len(trees.topologies) - 1}.")
     _check_lengths(trees)
     rows = np.flatnonzero((trees.group == topology_number) & (trees.weights > 0))
     if not len(rows):
-        raise BadArgument(f"topology {topology_number}: none of its trees has any weight, so nothing is known of it.")
+        raise BadArgument(f"topology {topology_number}: none of its trees has any weight, so its lengths are unknown.")
     branches = trees.topologies.branch_count
     one = np.zeros(len(rows), np.int32)
     branch = np.arange(branches, dtype=np.int32)[None]
@@ -148,3 +91,62 @@ def tree_lengths(trees: GroupedTrees) -> FloatArray:
 def _check_lengths(trees: GroupedTrees) -> None:
     if not np.isfinite(trees.branch_lengths).all():
         raise BadArgument("branch lengths: every branch of every tree needs a finite length.")
+
+
+def shortest_interval(values: ArrayLike, weights: ArrayLike | None = None, share: float = 0.95) -> tuple[float, float]:
+    """The shortest interval between two of the values that holds more than `share` of the weight.
+
+    This is the highest-density interval of a sample. Without weights it holds floor(share * n) + 1 neighbouring values,
+    as in ArviZ. Of equally short intervals it is the lowest; with a share of 1 it is the whole range. Values without
+    weight are ignored.
+    """
+    _, _, _, lower, upper = _describe(values, weights, share)
+    return lower, upper
+
+
+def weighted_median(values: ArrayLike, weights: ArrayLike | None = None) -> float:
+    """The value with half of the weight on either side; if two values qualify, their middle."""
+    return _describe(values, weights, 1.0)[2]
+
+
+def _describe(values: ArrayLike, weights: ArrayLike | None, share: float) -> tuple[float, ...]:
+    held = np.asarray(values, np.float64)
+    shares = np.ones(held.shape) if weights is None else np.asarray(weights, np.float64)
+    if held.ndim != 1 or shares.shape != held.shape:
+        raise BadArgument(
+            f"interval: values of shape {held.shape} and weights of shape {shares.shape}. Give one weight per value."
+        )
+    if not (np.isfinite(held).all() and np.isfinite(shares).all() and (shares >= 0).all() and shares.any()):
+        raise BadArgument("interval: give finite values, and weights that are not negative and not all zero.")
+    one = np.zeros(len(held), np.int32)
+    return tuple(
+        float(part[0]) for part in describe_groups(held[:, None], shares, one, np.zeros((1, 1), np.int32), 1, share)
+    )
+
+
+def describe_groups(
+    values: FloatArray, weights: FloatArray, kind: IntArray, groups: IntArray, group_count: int, share: float
+) -> Statistics:
+    """Statistics of many groups at once, O(m log m) for m values.
+
+    values: (rows, columns); weights and kind: (rows,); groups: (kinds, columns). All values of a row have its weight,
+    and the value in a column belongs to group groups[kind, column].
+    """
+    check_share(share)
+    held = read_only(np.ascontiguousarray(values, np.float64))
+    described = statistics.describe_groups(
+        held,
+        np.argsort(held, axis=None, kind="stable"),
+        read_only(np.ascontiguousarray(weights, np.float64)),
+        read_only(np.ascontiguousarray(kind, np.int32)),
+        read_only(np.ascontiguousarray(groups, np.int32)),
+        group_count,
+        float(share),
+    )
+    return Statistics(*np.ascontiguousarray(described.T))
+
+
+def check_share(share: float) -> None:
+    """Raise unless an interval can hold this share of the weight."""
+    if not 0 < share <= 1:
+        raise BadArgument(f"interval with {share:g} of the weight: give a number above 0 and up to 1.")

@@ -1,4 +1,4 @@
-"""One tree for many: majority rule, greedy extension, maximum clade credibility, with supports and lengths."""
+"""Summary trees: majority rule, its greedy extension, maximum clade credibility, with supports and lengths."""
 
 from dataclasses import dataclass
 
@@ -8,21 +8,91 @@ from phloem.arrays import BoolArray, FloatArray
 from phloem.errors import BadArgument, TaxonMismatch
 from phloem.kernels.trees import clades
 from phloem.trees.branch_lengths import SplitLengths
-from phloem.trees.sample import TreeSample
+from phloem.trees.sample import ROUNDING, TreeSample
 from phloem.trees.splits import SplitFrequencies, distinct_splits, pack_members
 from phloem.trees.tree import Tree, canonical_tree
 
-# Frequencies are sums of many weights: one that is this near a line has not crossed it.
-ROUNDING = 1e-9
+
+def majority_rule(splits: SplitFrequencies, threshold: float = 0.5) -> Tree:
+    """The tree of all splits more frequent than `threshold`, from 0.5 to 1; at 1, of the splits in every tree.
+
+    Any two of them are in some tree together, so they are compatible. Where no split is frequent enough, the tree has a
+    polytomy.
+    """
+    if not 0.5 <= threshold <= 1:
+        raise BadArgument(
+            f"majority rule: threshold {threshold:g}: give a number from 0.5 to 1. Rarer splits may be incompatible: "
+            "the extended majority rule takes those that are not."
+        )
+    least = min(threshold + ROUNDING, 1 - ROUNDING)
+    return _tree_of(splits.members[splits.frequencies > least])
+
+
+def extended_majority_rule(splits: SplitFrequencies) -> Tree:
+    """The tree of splits taken greedily: the most frequent first, each if it is compatible with those before.
+
+    Ties are tried in the given order. Splits of frequency zero are left out, so the tree has a polytomy where no split
+    of the sample resolves it.
+    """
+    order = np.argsort(-splits.frequencies, kind="stable")
+    members = splits.members[order[splits.frequencies[order] > 0]]
+    most = max(0, len(splits.taxa) - 3)
+    return _tree_of(members[clades.choose_compatible(pack_members(members), most)])
+
+
+def maximum_clade_credibility(topologies: TreeSample, splits: SplitFrequencies) -> Tree:
+    """The sampled topology with the largest product of split frequencies.
+
+    Of several, the most probable one, and of those the first.
+    """
+    if topologies.taxa != splits.taxa:
+        raise TaxonMismatch("maximum clade credibility: trees and splits must have the same taxa in the same order.")
+    distinct = topologies.distinct()
+    sets, number = distinct_splits(distinct.topologies)
+    known = pack_members(splits.members)
+    _, group = clades.group_sets(np.concatenate([known, sets]))
+    frequencies = np.zeros(len(known) + len(sets))
+    frequencies[group[: len(known)]] = splits.frequencies
+    with np.errstate(divide="ignore"):
+        log_frequencies = np.log(frequencies[group[len(known) :]])
+    scores = np.sort(log_frequencies[number], axis=1).sum(axis=1)  # sorted: equal terms have equal sums
+    best = float(scores.max(initial=-np.inf))
+    if best == -np.inf:
+        raise BadArgument(
+            "maximum clade credibility: every tree has a split of frequency zero. Give the splits of the same sample."
+        )
+    candidates = np.flatnonzero(scores >= best - ROUNDING)
+    winner = candidates[np.argmax(distinct.weights[candidates])]
+    return Tree(distinct.topologies.parent[winner], len(topologies.taxa))
+
+
+def _tree_of(clades: BoolArray) -> Tree:
+    """The tree with these nontrivial splits, as sides without taxon 0, which must be compatible."""
+    count, taxon_count = clades.shape
+    root = taxon_count + count
+    parent = np.empty(root + 1, np.int32)
+    parent[root] = -1
+    above = np.full(taxon_count, root, np.int32)  # the smallest clade so far that holds each taxon
+    for place, row in enumerate(np.argsort(-clades.sum(axis=1), kind="stable")):
+        inside = np.flatnonzero(clades[row])
+        node = root - 1 - place
+        parent[node] = above[inside[0]]
+        if (above[inside] != parent[node]).any():
+            raise BadArgument(
+                "consensus: these splits are incompatible, so their frequencies are not those of a sample."
+            )
+        above[inside] = node
+    parent[:taxon_count] = above
+    return canonical_tree(parent, taxon_count)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SummaryTree:
-    """A tree whose branches say how probable they are and how long; a branch has the number of its lower node.
+    """A tree with the support and length of every branch; a branch has the number of its lower node.
 
     A pendant branch has support 1. The length is the mean over the trees that have the branch's split, and `lower` to
-    `upper` is the shortest interval with 95 % of their weight. nan stands for what no tree of the sample tells, and at
-    the root. `is_rooted` says that the root means something; else it is only where the drawing begins.
+    `upper` is the shortest interval with 95 % of their weight. Unknown values, and those of the root, are nan.
+    Unless `is_rooted`, the root has no meaning: it is only where a drawing starts.
     """
 
     taxa: tuple[str, ...]
@@ -42,7 +112,7 @@ class SummaryTree:
 
 
 def summary_tree(tree: Tree, lengths: SplitLengths) -> SummaryTree:
-    """What a sample says of each branch of a tree, which is taken as an unrooted one.
+    """A tree, unrooted, with the supports and lengths of its branches in a sample.
 
     A branch that no tree of the sample has gets support 0.
     """
@@ -68,72 +138,3 @@ def summary_tree(tree: Tree, lengths: SplitLengths) -> SummaryTree:
         of_branches(lengths.lower, np.nan),
         of_branches(lengths.upper, np.nan),
     )
-
-
-def majority_rule(splits: SplitFrequencies, threshold: float = 0.5) -> Tree:
-    """The tree of all splits that are more frequent than `threshold`, from 0.5 up to 1; at 1, of those in every tree.
-
-    Any two of them are in some tree together, so they fit. Where no split is as frequent the tree has a polytomy.
-    """
-    if not 0.5 <= threshold <= 1:
-        raise BadArgument(
-            f"majority rule: threshold {threshold:g}: give a number from 0.5 to 1. Rarer splits may contradict each "
-            "other: the extended majority rule takes those that fit."
-        )
-    line = min(threshold + ROUNDING, 1 - ROUNDING)
-    frequent = splits.members[splits.frequencies > line]
-    return _tree_of(frequent)
-
-
-def extended_majority_rule(splits: SplitFrequencies) -> Tree:
-    """The tree of splits taken greedily: the most frequent first, each if it fits those before it.
-
-    Equally frequent ones are tried in the given order. Splits of frequency zero are left out, so the tree has a
-    polytomy where nothing that was seen resolves it.
-    """
-    order = np.argsort(-splits.frequencies, kind="stable")
-    members = splits.members[order[splits.frequencies[order] > 0]]
-    most = max(0, len(splits.taxa) - 3)
-    return _tree_of(members[clades.choose_compatible(pack_members(members), most)])
-
-
-def maximum_clade_credibility(topologies: TreeSample, splits: SplitFrequencies) -> Tree:
-    """The sampled topology with the largest product of split frequencies.
-
-    Of equally good ones it is the most probable, and of those the first.
-    """
-    if topologies.taxa != splits.taxa:
-        raise TaxonMismatch("maximum clade credibility: trees and splits must have the same taxa in the same order.")
-    distinct = topologies.distinct()
-    sets, number = distinct_splits(distinct.topologies)
-    known = pack_members(splits.members)
-    _, group = clades.group_sets(np.concatenate([known, sets]))
-    frequencies = np.zeros(len(known) + len(sets))
-    frequencies[group[: len(known)]] = splits.frequencies
-    with np.errstate(divide="ignore"):
-        log_frequencies = np.log(frequencies[group[len(known) :]])
-    scores = np.sort(log_frequencies[number], axis=1).sum(axis=1)  # sorted: equal terms have equal sums
-    best = float(scores.max(initial=-np.inf))
-    if best == -np.inf:
-        raise BadArgument("maximum clade credibility: every tree has a split of frequency zero. Give its own splits.")
-    candidates = np.flatnonzero(scores >= best - ROUNDING)
-    winner = candidates[np.argmax(distinct.weights[candidates])]
-    return Tree(distinct.topologies.parent[winner], len(topologies.taxa))
-
-
-def _tree_of(clades: BoolArray) -> Tree:
-    """The tree whose nontrivial splits have these sides without taxon 0, which must fit together."""
-    count, taxon_count = clades.shape
-    root = taxon_count + count
-    parent = np.empty(root + 1, np.int32)
-    parent[root] = -1
-    above = np.full(taxon_count, root, np.int32)  # the smallest clade so far that each taxon is in
-    for place, row in enumerate(np.argsort(-clades.sum(axis=1), kind="stable")):
-        inside = np.flatnonzero(clades[row])
-        node = root - 1 - place
-        parent[node] = above[inside[0]]
-        if (above[inside] != parent[node]).any():
-            raise BadArgument("consensus: these splits contradict each other, so they are not frequencies of a sample.")
-        above[inside] = node
-    parent[:taxon_count] = above
-    return canonical_tree(parent, taxon_count)

@@ -1,4 +1,4 @@
-"""Topologies from nothing: uniformly at random, all of them, and the neighbours of given ones."""
+"""New topologies: uniform draws, all of them, and the neighbours of given ones."""
 
 import math
 
@@ -20,7 +20,7 @@ def topology_count(taxon_count: int) -> int:
 
 
 def random_topologies(taxon_count: int, count: int, *, stream: RandomStream) -> TopologyBatch:
-    """Uniform draws from all topologies. The first trees are the same however many are drawn."""
+    """Uniform draws from all topologies. The first trees do not depend on `count`."""
     _check_taxon_count(taxon_count)
     if count < 0:
         raise BadArgument(f"random topologies: {count} trees asked for. Ask for 0 or more.")
@@ -41,7 +41,7 @@ def all_topologies(taxon_count: int) -> TopologyBatch:
 
 
 def numbered_topologies(taxon_count: int, numbers: LongArray) -> TopologyBatch:
-    """The topologies at some places of `all_topologies`, without the others."""
+    """The topologies at these indices of `all_topologies`, without making the others."""
     count = topology_count(taxon_count)
     if len(numbers) and not 0 <= numbers.min() <= numbers.max() < min(count, 2**63):
         raise BadArgument(f"topologies on {taxon_count} taxa are numbered from 0 to {count - 1:,}.")
@@ -58,7 +58,7 @@ def nni_neighbors(topologies: TopologyBatch) -> TopologyBatch:
 
 
 def random_nni(topologies: TopologyBatch, *, stream: RandomStream) -> TopologyBatch:
-    """One of the 2(n-3) neighbours of each topology, all alike: a proposal that is its own reverse."""
+    """One of the 2(n-3) neighbours of each topology, uniformly: a symmetric proposal."""
     moves = 2 * (topologies.taxon_count - 3)
     if moves == 0:
         return topologies
@@ -67,7 +67,7 @@ def random_nni(topologies: TopologyBatch, *, stream: RandomStream) -> TopologyBa
 
 
 def _branch_counts(taxon_count: int) -> list[int]:
-    """How many branches there are to put taxon 3, 4, … n-1 on."""
+    """The number of branches on which taxon 3, 4, … n-1 can be placed."""
     return [2 * taxon - 3 for taxon in range(3, taxon_count)]
 
 

@@ -1,4 +1,4 @@
-"""Tree files cut into trees: Newick text and NEXUS blocks, with the words for what can be wrong in them."""
+"""Tree files split into trees: Newick statements and NEXUS blocks, and error messages with their place."""
 
 import re
 from collections import Counter
@@ -15,9 +15,9 @@ from phloem.kernels.trees.newick import OPEN, OPEN_COMMENT, QUOTE, SEMICOLON, la
 EXPLANATIONS = {
     newick.NO_SUBTREE: "there is no tree before this ';'",
     newick.NO_NAME: "a leaf has no name here. Every leaf needs one",
-    newick.SINGLE_CHILD: "this bracket closes a node with a single child. Remove the needless pair of brackets",
+    newick.SINGLE_CHILD: "this bracket closes a node with a single child. Remove the redundant pair of brackets",
     newick.NOT_CLOSED: "the tree ends with a bracket open. A ')' or the rest of the tree is missing",
-    newick.TOO_MANY_CLOSED: "this ')' closes no bracket. A '(' is missing or a ')' too many",
+    newick.TOO_MANY_CLOSED: "this ')' closes nothing. There is a '(' missing or a ')' too many",
     newick.BAD_LENGTH: "a finite branch length must follow ':'",
     newick.QUOTE_NOT_CLOSED: "a quoted name has no closing quote",
 }
@@ -47,13 +47,13 @@ def syntax_problem(source: str, buffer: ByteArray, tree: int, position: int, sta
 
 
 def found_at(buffer: ByteArray, position: int) -> str:
-    """What stands at a position, as a message shows it."""
+    """The text at a position, for a message."""
     stop = max(newick.label_end(buffer, position, len(buffer)), position + 1)
     return quoted(decode(buffer, position, stop), limit=20)
 
 
 def decode(buffer: ByteArray, start: int, stop: int) -> str:
-    """Bytes as text for a message: what is not UTF-8 is shown as it can be."""
+    """Bytes as text for a message; invalid UTF-8 is escaped."""
     return buffer[start:stop].tobytes().decode("utf-8", "backslashreplace")
 
 
@@ -66,7 +66,7 @@ class TreeText:
     starts: LongArray  # (trees,)  where each tree's Newick text begins
     ends: LongArray  # (trees,)  where its semicolon is
     weights: FloatArray  # (trees,)
-    first_tree: int  # number of the first tree in the file: more than 0 after a burn-in
+    first_tree: int  # index of the first tree in the file: above 0 after a burn-in
     node_bound: int  # no tree has more nodes than this
     names: dict[str, str] | None  # what a leaf's label stands for; None: labels are the names
     order: tuple[str, ...] | None  # the file's own order of taxa, where it states one
@@ -83,7 +83,7 @@ class TreeText:
 
 
 def scan_statements(source: str, buffer: ByteArray, start: int, *, titled: bool = False) -> LongArray:
-    """Spans (statements, 3) of start, semicolon and most nodes; an error where the text breaks off.
+    """Start, semicolon and bound on the nodes of every statement, (statements, 3); raise if the text breaks off.
 
     `titled`: not every statement is a tree, and those that are begin with `tree name =`.
     """
@@ -116,7 +116,7 @@ def locate_trees(
     names: dict[str, str] | None = None,
     order: tuple[str, ...] | None = None,
 ) -> TreeText:
-    """Find each statement's tree and weight, which is 1 where it is not given; `titled`: after `tree name =`."""
+    """Find each statement's tree and weight, by default 1; `titled`: after `tree name =`."""
     starts = np.empty(len(spans), np.int64)
     weights = np.empty(len(spans))
     bad, position, is_weight = newick.locate_trees(buffer, spans, titled, starts, weights)
@@ -133,7 +133,7 @@ def locate_trees(
 
 
 def scan_nexus(source: str, buffer: ByteArray) -> TreeText:
-    """The trees of all TREES blocks, with the names that translate tables and taxon labels give to leaves."""
+    """The trees of all TREES blocks, with the names of leaves from translate tables and taxon labels."""
     content = buffer.tobytes()
     start = len(content) - len(content.lstrip()) + len(MAGIC)
     spans = scan_statements(source, buffer, start, titled=True)
@@ -165,7 +165,7 @@ def scan_nexus(source: str, buffer: ByteArray) -> TreeText:
 
 
 def _label_meanings(labels: list[str], translated: dict[str, str]) -> dict[str, str]:
-    """What a leaf's label stands for: first a translation, then a name, then a taxon's number."""
+    """What a leaf's label stands for: a translation, else a name, else a taxon's number."""
     names = {name: name for name in (*labels, *translated.values())}
     numbers = {str(number): name for number, name in enumerate(labels, 1)}
     return numbers | names | translated
@@ -181,7 +181,7 @@ def _merge(translated: dict[str, str], more: dict[str, str], statement: "_Statem
 
 
 class _Statement:
-    """One NEXUS statement other than a tree, cut into words."""
+    """One NEXUS statement other than a tree, split into tokens."""
 
     def __init__(self, source: str, buffer: ByteArray, span: LongArray) -> None:
         self.source, self.buffer = source, buffer
@@ -192,7 +192,7 @@ class _Statement:
 
     @property
     def tokens(self) -> list[str]:
-        """Its words and signs, comments left out, names in their quotes: the same rules as inside trees."""
+        """Its tokens, without comments, names in their quotes: the same rules as inside trees."""
         words = []
         position = self.position
         while position < self._end:
@@ -235,7 +235,7 @@ class _Statement:
                 raise self.problem(f"translate table: taxon {quoted(name)} is not in the TAXA block")
             if label in table or name in used:
                 twice = label if label in table else name
-                raise self.problem(f"translate table: {quoted(twice)} is there twice. Labels and names must differ")
+                raise self.problem(f"translate table: {quoted(twice)} is listed twice. Labels and names must differ")
             table[label] = name
             used.add(name)
         return table

@@ -1,4 +1,4 @@
-"""Reading trees: Newick and NEXUS files and tables of weighted trees, plain or gzipped, straight into arrays."""
+"""Reading trees: Newick, NEXUS and tables of weighted trees, plain or gzipped, into arrays."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,14 +17,14 @@ from phloem.trees.topology import TopologyBatch
 from phloem.trees.tree import Tree, WeightedTrees
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-SUFFIXES = (".tsv", ".tsv.gz")
+SUFFIXES = (".tsv", ".tsv.gz")  # of tables of weighted trees
 
 
 def read_trees(path: str | Path, *, taxa: Sequence[str] | None = None, burnin: int | float = 0) -> TreeSample:
-    """Binary trees from a Newick or NEXUS file; rooted ones are unrooted, polytomies refused.
+    """Binary trees from a Newick or NEXUS file; rooted ones are unrooted, polytomies are an error.
 
-    Taxa are numbered as `taxa` says, else in the order of the file's TAXA block or translate table, else
-    by name. `burnin` drops the first trees: a count, or a fraction if it is a float below 1.
+    Taxa are numbered in the order of `taxa`, else of the file's TAXA block or translate table, else by name.
+    `burnin` drops the first trees: a count, or a fraction if it is a float below 1.
     """
     return _binary_sample(_load(_scan_file(path), taxa, burnin, keep_root=False))
 
@@ -35,7 +35,9 @@ def parse_newick(newick_trees: str | Iterable[str], *, taxa: Sequence[str] | Non
     try:
         content = text.encode()
     except UnicodeEncodeError as problem:
-        raise TreeFormatError(f"Newick text: character {problem.start + 1} is half of one. Give whole text.") from None
+        raise TreeFormatError(
+            f"Newick text: character {problem.start + 1} is half of a surrogate pair. Give valid Unicode text."
+        ) from None
     return _binary_sample(_load(_scan("Newick text", content), taxa, 0, keep_root=False))
 
 
@@ -46,9 +48,9 @@ def read_any_trees(
     burnin: int | float = 0,
     keep_root: bool = False,
 ) -> TreeSample | WeightedTrees:
-    """Trees of any degrees, otherwise as `read_trees`: a TreeSample where all are binary, else without lengths.
+    """Trees of any degrees, otherwise as `read_trees`: a TreeSample if all are binary, else without lengths.
 
-    With `keep_root` a tree keeps the root that the file gives it, also one of degree two.
+    With `keep_root` trees keep the root that they have in the file, even one of degree two.
     """
     parsed = _load(_scan_file(path), taxa, burnin, keep_root=keep_root)
     if not keep_root and (parsed.node_counts == 2 * len(parsed.taxa) - 2).all():
@@ -60,7 +62,7 @@ def read_any_trees(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ParsedTrees:
-    """What the kernel fills: rows as wide as a rooted binary tree, of which node_counts are used."""
+    """The kernel's output: rows as wide as a rooted binary tree, of which the first node_counts are used."""
 
     text: TreeText
     taxa: tuple[str, ...]
@@ -74,7 +76,7 @@ def _scan_file(path: str | Path) -> TreeText:
 
 
 def _scan(source: str, content: bytes) -> TreeText:
-    """Cut the text into trees, NEXUS or Newick by what it says."""
+    """Split the text into trees, as NEXUS or Newick depending on its content."""
     content = content.removeprefix(BYTE_ORDER_MARK)
     buffer = np.frombuffer(content, np.uint8)
     if (nul := content.find(b"\0")) >= 0:
@@ -83,7 +85,7 @@ def _scan(source: str, content: bytes) -> TreeText:
         return scan_nexus(source, buffer)
     spans = scan_statements(source, buffer, 0)
     if not len(spans):
-        raise TreeFormatError(f"{source}: there are no trees in it.")
+        raise TreeFormatError(f"{source}: holds no trees. Give a Newick or NEXUS file with at least one.")
     return locate_trees(source, buffer, spans)
 
 
@@ -128,9 +130,9 @@ def _load(
 
 
 def _plausible_trees(text: TreeText, taxon_count: int) -> int:
-    """How many trees to read: all, or as far as the first that is too short to name all taxa and must be bad.
+    """How many trees to read: all, or up to the first that is too short to name all taxa and must be bad.
 
-    So the arrays are never much larger than the file, whatever is in it.
+    So the arrays are never much larger than the file, whatever its content.
     """
     too_short = np.flatnonzero(text.ends - text.starts < 2 * taxon_count)
     return int(too_short[0]) + 1 if len(too_short) else len(text.starts)
@@ -143,7 +145,7 @@ def _binary_sample(parsed: _ParsedTrees) -> TreeSample:
         where = place(text.source, text.buffer, text.first_tree + index, int(text.starts[index]))
         raise NotBinary(
             f"{where}: this tree has a polytomy ({parsed.node_counts[index]} nodes instead of {nodes}). "
-            "Binary trees are needed here: resolve it first."
+            "Resolve it first: binary trees are needed here."
         )
     topologies = TopologyBatch.from_canonical(np.ascontiguousarray(parsed.parents[:, :nodes]))
     lengths = parsed.lengths[:, : nodes - 1]
@@ -154,7 +156,7 @@ def _binary_sample(parsed: _ParsedTrees) -> TreeSample:
 
 
 def _settle_taxa(text: TreeText, taxa: Sequence[str] | None) -> tuple[str, ...]:
-    """The names of the first tree's leaves, in the order that was asked for or that the file states."""
+    """The names of the first tree's leaves, in the order given by the caller or the file."""
     first = text.first_tree
     names = _leaf_names(text, 0)
     if len(names) < 3:
@@ -170,7 +172,7 @@ def _settle_taxa(text: TreeText, taxa: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _leaf_names(text: TreeText, index: int) -> list[str]:
-    """The taxa of one tree, in the order in which it names them."""
+    """The taxa of one tree, in its own order."""
     buffer, tree = text.buffer, text.first_tree + index
     parent, child_count = np.empty((2, text.node_bound), np.int32)
     label_start, label_stop = np.empty((2, text.node_bound), np.int64)
@@ -229,7 +231,7 @@ def _duplicate(name: str) -> str:
 
 
 def read_weighted_table(path: str | Path, *, taxa: Sequence[str] | None = None, burnin: int | float = 0) -> TreeSample:
-    """Binary trees with their weights, which are finite and not negative, from a table without a heading."""
+    """Binary trees from lines of a weight, a tab and a Newick tree, without a heading."""
     path = Path(path)
     try:
         lines = read_bytes(path).decode("utf-8-sig").splitlines()
@@ -239,7 +241,7 @@ def read_weighted_table(path: str | Path, *, taxa: Sequence[str] | None = None, 
     if not rows:
         raise TreeFormatError(f"{path}: holds no trees. Give lines of a weight, a tab and a Newick tree.")
     weights = np.array([_weight(path, number, cells) for number, cells in rows])
-    # Blanks in the weights' place, so that a problem's line and column are those of the file.
+    # Blanks take the place of weights, so that errors have the line and column of the file.
     texts = [" " * len(line.encode()) for line in lines]
     for number, (weight, tree) in rows:
         texts[number - 1] = " " * (len(weight.encode()) + 1) + tree
@@ -248,7 +250,7 @@ def read_weighted_table(path: str | Path, *, taxa: Sequence[str] | None = None, 
     except PhloemError as problem:
         raise type(problem)(str(problem).replace("Newick text", str(path), 1)) from None
     if len(sample) != len(rows):
-        raise TreeFormatError(f"{path}: {len(sample)} trees in {len(rows)} lines. Give one a line.")
+        raise TreeFormatError(f"{path}: {len(sample)} trees in {len(rows)} lines. Give one per line.")
     return replace(sample, weights=weights)[count_burnin(burnin, len(rows), str(path)) :]
 
 
@@ -260,5 +262,7 @@ def _weight(path: Path, number: int, cells: list[str]) -> float:
     except ValueError:
         weight = float("nan")
     if not 0 <= weight < float("inf"):
-        raise TreeFormatError(f"{path}, line {number}: weight {quoted(cells[0], 30)}. Give a number from 0 up.")
+        raise TreeFormatError(
+            f"{path}, line {number}: weight {quoted(cells[0], 30)}. Give a finite number that is not negative."
+        )
     return weight

@@ -48,7 +48,8 @@ def root_split(summary: SummaryTree) -> BoolArray | None:
     if not summary.is_rooted:
         return None
     below_root = np.flatnonzero(summary.tree.parent == len(summary.tree.parent) - 1)
-    return without_first(members_below(summary.tree)[below_root[-1:]])[0]
+    split: BoolArray = without_first(members_below(summary.tree)[below_root[-1:]])[0]
+    return split
 
 
 def root_at_split(topology: TopologyBatch, split: BoolArray | None) -> RootedTree:

@@ -1,4 +1,4 @@
-"""Trees with weights: samples, draws grouped by topology, and the most probable topologies."""
+"""Trees with weights: samples, trees grouped by topology, and credible sets."""
 
 import math
 from collections.abc import Sequence
@@ -9,18 +9,18 @@ import numpy as np
 
 from phloem.arrays import FloatArray, IntArray, LongArray, WordArray, read_only
 from phloem.errors import BadArgument, TaxonMismatch, listed
-from phloem.trees.topology import Selection, TopologyBatch
+from phloem.trees.topology import Selection, TopologyBatch, pack_rows
 from phloem.trees.tree import Tree, WeightedTrees, check_weights
 
-# Shares are sums of many weights: a sum that is this near the line has not crossed it.
+# Shares are sums of many weights: a sum this close to a threshold has not crossed it.
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeSample:
-    """Binary trees on the same taxa in file order, each with a weight >= 0, and lengths where the file has them.
+    """Binary trees on the same taxa in file order, each with a weight >= 0, and branch lengths if the file has any.
 
-    A branch whose length the file does not give has length nan.
+    A branch without a length has length nan.
     """
 
     taxa: tuple[str, ...]
@@ -45,12 +45,12 @@ class TreeSample:
         return len(self.topologies)
 
     def __getitem__(self, selection: Selection) -> "TreeSample":
-        """Some of the trees: a slice, a list of numbers or a mask."""
+        """Some of the trees: a slice, a list of indices or a mask."""
         lengths = None if self.branch_lengths is None else self.branch_lengths[selection]
         return TreeSample(self.taxa, self.topologies[selection], self.weights[selection], lengths)
 
     def distinct(self) -> "TreeSample":
-        """Equal topologies merged, in order of first appearance: their weights add up, their lengths are dropped."""
+        """Equal topologies merged, in order of first appearance: weights are added, lengths dropped."""
         first, group = group_rows(self.topologies.parent)
         weights = np.zeros(len(first))
         np.add.at(weights, group, self.weights)
@@ -72,7 +72,7 @@ class TreeSample:
 
 
 def pool(samples: Sequence[TreeSample]) -> TreeSample:
-    """One sample from several, replicates or runs: each weighs the same, whatever its size, and the total is one."""
+    """One sample from several replicates or runs, which weigh the same whatever their size; weights sum to one."""
     if not samples:
         raise BadArgument("pool: no tree samples given.")
     aligned = [sample.with_taxa(samples[0].taxa).normalized() for sample in samples]
@@ -106,52 +106,18 @@ def _shares(weights: FloatArray) -> FloatArray:
     largest = float(weights.max(initial=0))
     if not largest > 0:
         raise BadArgument("tree sample: all weights are zero.")
-    scaled = weights / largest  # huge weights would overflow in a sum
+    scaled = weights / largest  # the sum of huge weights would overflow
     shares: FloatArray = scaled / scaled.sum()
     return shares
 
 
-def group_rows(rows: IntArray | WordArray) -> tuple[LongArray, LongArray]:
-    """Equal rows of an integer matrix: where each first appears, and every row's group, in that order."""
-    packed = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
-    _, first, group = np.unique(packed, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return first[order], rank[group]
-
-
-def check_same_taxa(found: Sequence[str], expected: Sequence[str], where: str) -> None:
-    """Raise unless both name the same taxa, in any order."""
-    present, known = set(found), set(expected)
-    if len(known) < len(expected):
-        raise TaxonMismatch(f"{where}: is to be read with taxa of which two have the same name. Names must differ.")
-    if missing := [name for name in expected if name not in present]:
-        raise TaxonMismatch(f"{where}: lacks {listed(missing)}. Use the same names everywhere.")
-    if unknown := [name for name in found if name not in known]:
-        raise TaxonMismatch(f"{where}: has {listed(unknown)}, which the others lack. Use the same names everywhere.")
-
-
-def count_burnin(burnin: int | float, trees: int, source: str) -> int:
-    """How many of `trees` a burn-in drops: the integer itself, or that fraction, rounded down, for a float."""
-    if isinstance(burnin, Integral):
-        dropped = int(burnin)
-    else:
-        dropped = math.floor(float(burnin) * trees + 1e-6) if 0 <= burnin < 1 else -1
-    if dropped < 0:
-        raise BadArgument(f"{source}: burn-in {burnin}: give a count of trees or a fraction from 0 up to 1.")
-    if dropped >= trees:
-        raise BadArgument(f"{source}: burn-in {burnin} drops all {trees} trees. Give a smaller one.")
-    return dropped
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupedTrees:
-    """Trees on the same taxa, each with lengths for all branches and a share of the whole weight, which is 1."""
+    """Trees on the same taxa, each with all branch lengths and a weight; topologies are stored once."""
 
     taxa: tuple[str, ...]
-    topologies: TopologyBatch  # distinct ones
-    group: IntArray  # (trees,)  which of the topologies each tree has
+    topologies: TopologyBatch  # distinct
+    group: IntArray  # (trees,)  each tree's topology
     weights: FloatArray  # (trees,)  sum to one
     branch_lengths: FloatArray  # (trees, 2n-3)
 
@@ -178,7 +144,7 @@ class GroupedTrees:
         return len(self.group)
 
     def select(self, trees: IntArray) -> TreeSample:
-        """Some of the trees by number, some perhaps more than once, all with the same weight."""
+        """The trees with these numbers, repeated ones included, all with the same weight."""
         weights = np.full(len(trees), 1 / max(1, len(trees)))
         return TreeSample(self.taxa, self.topologies[self.group[trees]], weights, self.branch_lengths[trees])
 
@@ -193,14 +159,22 @@ class GroupedTrees:
         return TreeSample(self.taxa, self.topologies[order], weights[order], None)
 
 
-def credible_topologies(sample: TreeSample, share: float) -> TreeSample:
-    """The sample's distinct topologies, most frequent first, as long as their weights stay within `share` of the total.
+def group_rows(rows: IntArray | WordArray) -> tuple[LongArray, LongArray]:
+    """Groups of equal rows of an integer matrix: the first row of each, and the group of every row."""
+    _, first, group = np.unique(pack_rows(rows), return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[group]
 
-    The topology that crosses the line is left out, unless it is the first. Equally frequent ones come as they first
-    appear. With a share of 1 all are kept, those of weight zero too.
+
+def credible_topologies(sample: TreeSample, share: float) -> TreeSample:
+    """The sample's most frequent distinct topologies whose weights sum to at most `share` of the total.
+
+    The topology that exceeds the share is left out, unless it is the first. Ties are in order of first appearance. With
+    a share of 1 all are kept, those of weight zero included.
     """
-    if not 0 < share <= 1:
-        raise BadArgument(f"credible share {share:g}: give a number above 0 and up to 1.")
+    _check_share(share)
     distinct = sample.distinct()
     ordered = distinct[np.argsort(-distinct.weights, kind="stable")]
     if share == 1:
@@ -212,9 +186,37 @@ def credible_topologies(sample: TreeSample, share: float) -> TreeSample:
 def credible_set_size(probabilities: FloatArray, share: float) -> int:
     """How many of the most probable topologies it takes to hold at least `share` of the probability.
 
-    probabilities: in falling order. The one that crosses the line is in.
+    probabilities: in descending order. The topology that reaches the share is counted.
     """
-    if not 0 < share <= 1:
-        raise BadArgument(f"credible share {share:g}: give a number above 0 and up to 1.")
+    _check_share(share)
     total = np.cumsum(probabilities)
     return min(len(total), 1 + int((total < share * total[-1] - ROUNDING).sum()))
+
+
+def _check_share(share: float) -> None:
+    if not 0 < share <= 1:
+        raise BadArgument(f"credible share {share:g}: give a number above 0 and up to 1.")
+
+
+def check_same_taxa(found: Sequence[str], expected: Sequence[str], where: str) -> None:
+    """Raise unless both name the same taxa, in any order."""
+    present, known = set(found), set(expected)
+    if len(known) < len(expected):
+        raise TaxonMismatch(f"{where}: two of the expected taxa have the same name. Names must differ.")
+    if missing := [name for name in expected if name not in present]:
+        raise TaxonMismatch(f"{where}: lacks {listed(missing)}. Use the same names everywhere.")
+    if unknown := [name for name in found if name not in known]:
+        raise TaxonMismatch(f"{where}: has {listed(unknown)}, which the others lack. Use the same names everywhere.")
+
+
+def count_burnin(burnin: int | float, trees: int, source: str) -> int:
+    """How many of `trees` a burn-in drops: the integer itself, or for a float that fraction, rounded down."""
+    if isinstance(burnin, Integral):
+        dropped = int(burnin)
+    else:
+        dropped = math.floor(float(burnin) * trees + 1e-6) if 0 <= burnin < 1 else -1
+    if dropped < 0:
+        raise BadArgument(f"{source}: burn-in {burnin}: give a count of trees or a fraction from 0 up to 1.")
+    if dropped >= trees:
+        raise BadArgument(f"{source}: burn-in {burnin} drops all {trees} trees. Give a smaller one.")
+    return dropped

@@ -1,4 +1,4 @@
-"""Splits: what each branch divides, how often a sample has each, and distances between trees and samples."""
+"""Splits: how branches divide the taxa, split frequencies, and distances between trees and between samples."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,12 +9,11 @@ import numpy as np
 from phloem.arrays import BoolArray, FloatArray, IntArray, LongArray, WordArray
 from phloem.errors import BadArgument
 from phloem.kernels.trees import clades
-from phloem.trees.sample import TreeSample, check_same_taxa
+from phloem.trees.sample import ROUNDING, TreeSample, check_same_taxa
 from phloem.trees.topology import TopologyBatch, clade_hashes
 
-TREES_AT_A_TIME = 1000
-LEAST_FREQUENCY = 0.1  # of splits that count in averages, in at least one sample, as in MrBayes
-ROUNDING = 1e-9  # frequencies are sums of many weights
+TREES_AT_A_TIME = 1000  # whose bit sets are in memory together
+LEAST_FREQUENCY = 0.1  # in at least one sample, for a split to count in averages; as in MrBayes
 
 
 def split_bits(topologies: TopologyBatch) -> WordArray:
@@ -39,7 +38,7 @@ def unpack_bits(bits: WordArray, taxon_count: int) -> BoolArray:
 
 
 def pack_members(members: BoolArray) -> WordArray:
-    """Booleans (…, taxa) as bit sets (…, words), the way back from `unpack_bits`."""
+    """Booleans (…, taxa) as bit sets (…, words), the inverse of `unpack_bits`."""
     taxon_count = members.shape[-1]
     words = np.zeros((*members.shape[:-1], (taxon_count + 63) // 64 * 8), np.uint8)
     words[..., : (taxon_count + 7) // 8] = np.packbits(members, axis=-1, bitorder="little")
@@ -63,8 +62,8 @@ class SplitFrequencies:
 def distinct_splits(topologies: TopologyBatch) -> tuple[WordArray, LongArray]:
     """The distinct nontrivial splits of all trees as bit sets (splits, words), in order of first appearance.
 
-    Beside them the number of every interior branch's split, (batch, n-3). Equal splits are found by their hashes, and
-    bit sets are made of the first of each alone, some trees at a time: those of all trees might not fit in memory.
+    Also the number of every interior branch's split, (batch, n-3). Equal splits are found by their hashes; bit sets
+    are made only for the first of each, some trees at a time, as those of all trees might not fit in memory.
     """
     taxon_count = topologies.taxon_count
     hashes = clade_hashes(topologies)[:, taxon_count:-1]
@@ -79,7 +78,7 @@ def distinct_splits(topologies: TopologyBatch) -> tuple[WordArray, LongArray]:
 
 
 def split_frequencies(sample: TreeSample) -> SplitFrequencies:
-    """How much of the sample's weight has each split; splits that are as frequent come as they first appear."""
+    """The share of the sample's weight that has each split; ties are in order of first appearance."""
     distinct = sample.distinct().normalized()
     sets, number = distinct_splits(distinct.topologies)
     weights = np.repeat(distinct.weights, number.shape[1])
@@ -107,7 +106,7 @@ def _sorted_split_hashes(topologies: TopologyBatch) -> WordArray:
 
 
 class SplitTable(NamedTuple):
-    """Every split that some sample has, with its frequency in each."""
+    """Every split of any of the samples, with its frequency in each."""
 
     members: BoolArray  # (splits, n)
     frequencies: FloatArray  # (splits, samples)
@@ -116,8 +115,8 @@ class SplitTable(NamedTuple):
 class SplitDeviation(NamedTuple):
     """How far split frequencies differ between samples.
 
-    average and largest are of the standard deviations, over the samples, of the splits that have at least
-    `LEAST_FREQUENCY` in one of them; largest_difference is between any two samples, of any split.
+    average, largest: of the standard deviations over samples of the splits with at least `LEAST_FREQUENCY` in one of
+    them. largest_difference: of any split, between any two samples.
     """
 
     average: float
@@ -128,7 +127,7 @@ class SplitDeviation(NamedTuple):
 def split_table(samples: Sequence[SplitFrequencies]) -> SplitTable:
     """The splits of all samples, which must have their taxa in the same order."""
     if not samples or any(sample.taxa != samples[0].taxa for sample in samples):
-        raise BadArgument("split frequencies: one or more samples with the same taxa in the same order are needed.")
+        raise BadArgument("split frequencies: give one or more samples with the same taxa in the same order.")
     rows: dict[bytes, FloatArray] = {}
     for number, sample in enumerate(samples):
         for members, frequency in zip(sample.members, sample.frequencies.tolist(), strict=True):
@@ -138,7 +137,7 @@ def split_table(samples: Sequence[SplitFrequencies]) -> SplitTable:
 
 
 def split_deviation(samples: Sequence[SplitFrequencies]) -> SplitDeviation:
-    """The average and the maximum standard deviation of split frequencies, as users of MrBayes know them."""
+    """The average and the maximum standard deviation of split frequencies, as in MrBayes."""
     frequencies = split_table(samples).frequencies
     if len(samples) < 2 or not len(frequencies):
         return SplitDeviation(0.0, 0.0, 0.0)
@@ -151,7 +150,7 @@ def split_deviation(samples: Sequence[SplitFrequencies]) -> SplitDeviation:
 
 
 def total_variation(one: TreeSample, other: TreeSample) -> float:
-    """Half the sum of the differences of topology probabilities: 0 for the same distribution, 1 for disjoint ones."""
+    """Half the sum of absolute differences of topology probabilities: 0 for equal, 1 for disjoint distributions."""
     check_same_taxa(other.taxa, one.taxa, "tree sample")
     probabilities: dict[bytes, list[float]] = {}
     for number, sample in enumerate((one.distinct().normalized(), other.with_taxa(one.taxa).distinct().normalized())):

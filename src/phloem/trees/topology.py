@@ -1,4 +1,4 @@
-"""Unrooted binary topologies as arrays, a batch at a time: canonical numbering, clade hashes, and an index."""
+"""Unrooted binary topologies as arrays, in batches: canonical numbering, clade hashes, and an index."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from phloem.kernels.trees import clades
 from phloem.kernels.trees.canonical import canonical_trees, neighbors_of
 
 Selection = slice | np.ndarray | list[int]
-# Two streams of SplitMix64 (Steele, Lea & Flood 2014). Any odd seeds do.
+# Two streams of SplitMix64 (Steele, Lea & Flood 2014). Any odd seeds will do.
 FIRST_SEED = np.uint64(0x9E3779B97F4A7C15)
 SECOND_SEED = np.uint64(0xD1B54A32D192ED03)
 
@@ -47,13 +47,13 @@ class TopologyBatch:
 
     @classmethod
     def from_canonical(cls, parent: IntArray) -> "TopologyBatch":
-        """From parents (batch, 2n-2) that are known to be canonical already, which is not checked."""
-        parent = read_only(parent)  # numba would compile one more variant for writable arrays
+        """From parents (batch, 2n-2) that are canonical, which is not checked."""
+        parent = read_only(parent)  # numba would compile another variant for writable arrays
         return cls._known(parent, neighbors_of(parent))
 
     @classmethod
     def _known(cls, parent: IntArray, neighbors: IntArray) -> "TopologyBatch":
-        """From arrays that need no check."""
+        """From valid arrays, which are not checked."""
         batch = object.__new__(cls)
         object.__setattr__(batch, "parent", read_only(parent))
         object.__setattr__(batch, "neighbors", read_only(neighbors))
@@ -68,7 +68,7 @@ class TopologyBatch:
 
     @classmethod
     def from_trusted(cls, parent: IntArray) -> "TopologyBatch":
-        """Like `from_parents`, for parents that are known to be unrooted binary trees, which is not checked."""
+        """Like `from_parents`, for parents of unrooted binary trees, which is not checked."""
         no_lengths = np.empty((len(parent), 0))
         canonical, _, _ = canonical_trees(parent, no_lengths, parent.shape[1] // 2 + 1, False)
         return cls.from_canonical(canonical)
@@ -128,14 +128,14 @@ class TopologyBatch:
         )
 
     def take(self, places: LongArray) -> "TopologyBatch":
-        """The trees at some places, which are known to be there: no checks, for the steps of a training."""
+        """The trees at these indices, without checks, for training."""
         return self._known(self.parent[places], self.neighbors[places])
 
     def __iter__(self) -> "Iterator[TopologyBatch]":
         return (self[index] for index in range(len(self)))
 
     def distinct(self) -> "tuple[TopologyBatch, list[int]]":
-        """Each topology once, in order of first appearance, and for every tree which of them it is."""
+        """Each topology once, in order of first appearance, and the number of every tree's topology."""
         numbers: dict[bytes, int] = {}
         group: list[int] = []
         first: list[int] = []
@@ -149,7 +149,7 @@ class TopologyBatch:
         return self._known(self.parent[first], self.neighbors[first]), group
 
     def equal(self, other: "TopologyBatch") -> BoolArray:
-        """Tree by tree, whether the topologies are the same, (batch,)."""
+        """Whether topologies are the same, tree by tree, (batch,)."""
         if self.parent.shape[1] != other.parent.shape[1]:
             raise BadArgument(f"topologies on {self.taxon_count} and on {other.taxon_count} taxa cannot be compared.")
         if len(self) != len(other):
@@ -213,7 +213,7 @@ def taxon_keys(taxon_count: int) -> WordArray:
 def clade_hashes(topologies: TopologyBatch) -> WordArray:
     """Hash of the taxa at or below every node, (batch, nodes, 2); the root's is that of all taxa.
 
-    The complement's hash is one XOR with the root's away.
+    XOR with the root's hash gives the complement's.
     """
     return clades.clade_hashes(topologies.parent, taxon_keys(topologies.taxon_count))
 
@@ -223,23 +223,24 @@ class TopologyIndex:
 
     def __init__(self, topologies: TopologyBatch) -> None:
         self._taxon_count = topologies.taxon_count
-        rows = _packed(topologies)
+        rows = pack_rows(topologies.parent)
         self._order = np.argsort(rows)
         self._rows = rows[self._order]
 
     def find(self, topologies: TopologyBatch) -> LongArray:
-        """The place in the list of each topology, (batch,); -1 for those that are not in it."""
+        """The index of each topology in the list, (batch,); -1 if it is not there."""
         if topologies.taxon_count != self._taxon_count:
-            raise BadArgument(f"topologies on {topologies.taxon_count} taxa in a list of some on {self._taxon_count}.")
+            raise BadArgument(
+                f"topologies on {topologies.taxon_count} taxa cannot be found among topologies on {self._taxon_count}."
+            )
         if not len(self._rows):
             return np.full(len(topologies), -1)
-        rows = _packed(topologies)
+        rows = pack_rows(topologies.parent)
         nearest = np.minimum(np.searchsorted(self._rows, rows), len(self._rows) - 1)
         found: LongArray = np.where(self._rows[nearest] == rows, self._order[nearest], -1)
         return found
 
 
-def _packed(topologies: TopologyBatch) -> np.ndarray:
-    """One item a tree: canonical arrays are equal where topologies are."""
-    parent = np.ascontiguousarray(topologies.parent)
-    return parent.view(np.dtype((np.void, parent.itemsize * parent.shape[1])))[:, 0]
+def pack_rows(rows: IntArray | WordArray) -> np.ndarray:
+    """Each row of an integer matrix as one item, (rows,), to sort and compare rows as a whole."""
+    return np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1])))[:, 0]

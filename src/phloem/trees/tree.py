@@ -1,4 +1,4 @@
-"""Trees of any degrees: polytomies and rooted trees, which a TopologyBatch cannot hold."""
+"""Trees of any degrees, polytomies and rooted trees included, which a TopologyBatch cannot hold."""
 
 from dataclasses import dataclass
 
@@ -28,16 +28,16 @@ class Tree:
 
     @property
     def is_binary(self) -> bool:
-        """Whether it is an unrooted binary tree: three neighbours at every interior node."""
+        """Whether it is an unrooted binary tree, with three neighbours at every interior node."""
         children = np.bincount(self.parent[:-1], minlength=len(self.parent))[self.leaf_count :]
         return bool((children[:-1] == 2).all() and children[-1] == 3)
 
 
 def canonical_tree(parent: IntArray, leaf_count: int) -> Tree:
-    """A tree from parents in any interior numbering, as an unrooted one: equal trees are equal arrays.
+    """An unrooted tree from parents in any interior numbering: equal trees are equal arrays.
 
     The root is leaf 0's neighbour, children come in order of their least leaf, interior nodes are numbered in
-    postorder. A root of degree two is taken out.
+    postorder. A root of degree two is removed.
     """
     no_lengths = np.empty((1, 0))
     parents, _, counts = canonical_trees(np.array(parent, np.int32, ndmin=2), no_lengths, leaf_count, False)
@@ -74,7 +74,7 @@ class WeightedTrees:
         object.__setattr__(self, "weights", read_only(self.weights))
 
     def distinct(self) -> "WeightedTrees":
-        """Equal trees merged, in order of first appearance: their weights add up."""
+        """Equal trees merged, in order of first appearance: weights are added."""
         first: dict[bytes, int] = {}
         group = [first.setdefault(tree.parent.tobytes(), len(first)) for tree in self.trees]
         kept = np.unique(group, return_index=True)[1]

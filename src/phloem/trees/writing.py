@@ -1,4 +1,8 @@
-"""Writing trees: Newick and NEXUS text that FigTree, DendroPy, Biopython and R's ape read back."""
+"""Writing trees: Newick and NEXUS that FigTree, DendroPy, Biopython and R's ape read back.
+
+Samples are plain trees with weights. Summary trees are written in two ways: annotated (supports, lengths and intervals
+as comments) or supported (supports as node labels, which every program reads).
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,46 +16,10 @@ from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.tree import Tree
 
-# What needs no quotes. NEXUS counts more signs as punctuation: Biopython stops at a bare hyphen there.
+NEXUS_SUFFIXES = (".nex", ".nexus", ".t", ".trees")
+# Labels that need no quotes. NEXUS has more punctuation: Biopython stops at a bare hyphen there.
 PLAIN_LABEL = re.compile(r"[^\s()\[\]{},;:='\"]+")
 PLAIN_NEXUS_LABEL = re.compile(r"[^\s()\[\]{}/\\,;:=*'\"`+<>-]+")
-NEXUS_SUFFIXES = (".nex", ".nexus", ".t", ".trees")
-
-
-def quote_label(name: str, plain: re.Pattern[str] = PLAIN_LABEL) -> str:
-    """The name as it stands in a tree: in single quotes, apostrophes doubled, where it needs them."""
-    return name if plain.fullmatch(name) else "'" + name.replace("'", "''") + "'"
-
-
-def format_newick(
-    topologies: TopologyBatch, taxa: Sequence[str], branch_lengths: FloatArray | None = None
-) -> list[str]:
-    """Each topology as `(first,…,…);`, with lengths where they are given and not nan."""
-    labels = leaf_labels(taxa, topologies.taxon_count)
-    if branch_lengths is not None and branch_lengths.shape != (len(topologies), topologies.branch_count):
-        raise BadArgument(f"newick: branch lengths of shape {branch_lengths.shape} do not fit the trees.")
-    nothing = [""] * topologies.node_count
-    return [
-        join_newick(
-            parent,
-            labels,
-            nothing if branch_lengths is None else [*map(format_length, branch_lengths[index].tolist()), ""],
-        )
-        for index, parent in enumerate(topologies.parent)
-    ]
-
-
-def format_tree(tree: Tree, taxa: Sequence[str]) -> str:
-    """One tree of any degrees in Newick format; a root of degree two stays."""
-    return join_newick(tree.parent, leaf_labels(taxa, tree.leaf_count), [""] * len(tree.parent))
-
-
-def is_nexus_name(path: Path) -> bool:
-    """Whether trees go into a file of this name as NEXUS, and not as Newick; raise if they cannot go there."""
-    suffix = path.suffix.lower()
-    if suffix == ".gz":
-        raise BadArgument(f"{path}: trees are written as plain text. Leave out .gz, and compress the file later.")
-    return suffix in NEXUS_SUFFIXES
 
 
 def write_trees(sample: TreeSample, path: str | Path) -> None:
@@ -60,31 +28,137 @@ def write_trees(sample: TreeSample, path: str | Path) -> None:
 
 
 def write_newick(sample: TreeSample, path: str | Path) -> None:
-    """One tree a line. Newick has no place for weights that all programs accept: NEXUS keeps them.
+    """One tree per line. Newick has no place for weights that all programs accept: NEXUS keeps them.
 
-    Of names with apostrophes ape makes NA here; in NEXUS it leaves the apostrophes out.
+    ape reads names with apostrophes as NA here; in NEXUS it drops the apostrophes.
     """
-    with atomic_write(Path(path)) as stream:
-        for line in format_newick(sample.topologies, sample.taxa, sample.branch_lengths):
-            stream.write(line.encode() + b"\n")
+    _write_lines(path, format_newick(sample.topologies, sample.taxa, sample.branch_lengths))
 
 
 def write_nexus(sample: TreeSample, path: str | Path) -> None:
     """A TREES block with a translate table and `[&W …]` weights, as MrBayes writes them."""
-    numbers = [str(number) for number in range(1, len(sample.taxa) + 1)]
-    trees = format_newick(sample.topologies, numbers, sample.branch_lengths)
+    trees = format_newick(sample.topologies, _numbers(sample.taxa), sample.branch_lengths)
     weighted = enumerate(zip(sample.weights.tolist(), trees, strict=True), 1)
     statements = (f"tree tree_{number} = [&U] [&W {weight!r}] {tree}" for number, (weight, tree) in weighted)
-    with atomic_write(Path(path)) as stream:
-        for line in nexus_lines(sample.taxa, statements):
-            stream.write(line.encode() + b"\n")
+    _write_lines(path, _nexus_lines(sample.taxa, statements))
 
 
-def nexus_lines(taxa: Sequence[str], statements: Iterable[str]) -> Iterator[str]:
+def is_nexus_name(path: Path) -> bool:
+    """Whether a file of this name gets NEXUS rather than Newick; raise if trees cannot be written there."""
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        raise BadArgument(f"{path}: trees are written as plain text. Leave out .gz, and compress the file later.")
+    return suffix in NEXUS_SUFFIXES
+
+
+def format_newick(
+    topologies: TopologyBatch, taxa: Sequence[str], branch_lengths: FloatArray | None = None
+) -> list[str]:
+    """Each topology as `(first,…,…);`, with lengths where they are given and not nan."""
+    labels = _leaf_labels(taxa, topologies.taxon_count)
+    if branch_lengths is None:
+        suffixes = [""] * topologies.node_count
+        return [_join_newick(parent, labels, suffixes) for parent in topologies.parent]
+    if branch_lengths.shape != (len(topologies), topologies.branch_count):
+        raise BadArgument(f"newick: branch lengths of shape {branch_lengths.shape} do not fit the trees.")
+    return [
+        _join_newick(parent, labels, [*map(_format_length, lengths.tolist()), ""])
+        for parent, lengths in zip(topologies.parent, branch_lengths, strict=True)
+    ]
+
+
+def format_tree(tree: Tree, taxa: Sequence[str]) -> str:
+    """A tree of any degrees as Newick; a root of degree two stays."""
+    return _join_newick(tree.parent, _leaf_labels(taxa, tree.leaf_count), [""] * len(tree.parent))
+
+
+def format_annotated(summary: SummaryTree) -> str:
+    """Newick with `[&prob=0.97,length_mean=0.1,length_95%HPD={0.05,0.2}]` before the colon of each branch.
+
+    This is where FigTree, BEAST's programs, DendroPy and Biopython expect comments; after the length, Biopython refuses
+    those with a comma. Unknown values are left out.
+    """
+    return _format_summary(summary, _leaf_labels(summary.taxa, summary.tree.leaf_count), _annotations(summary))
+
+
+def write_annotated_nexus(trees: Mapping[str, SummaryTree], path: str | Path) -> None:
+    """Named summary trees on the same taxa, annotated as by `format_annotated`, for FigTree; rooted ones get `[&R]`."""
+    if not trees:
+        raise BadArgument(f"{path}: no trees to write. Give one or more.")
+    taxa = next(iter(trees.values())).taxa
+    if any(summary.taxa != taxa for summary in trees.values()):
+        raise TaxonMismatch(f"{path}: trees in one file need the same taxa in the same order.")
+    statements = [_summary_statement(name, summary, _annotations(summary)) for name, summary in trees.items()]
+    _write_lines(path, _nexus_lines(taxa, statements))
+
+
+def write_annotated_newick(summary: SummaryTree, path: str | Path) -> None:
+    """A line of Newick without comments; supports, from 0 to 1, are labels of interior nodes."""
+    labels = _leaf_labels(summary.taxa, summary.tree.leaf_count)
+    _write_lines(path, [_format_summary(summary, labels, _supports(summary, 1, "{:.6g}"))])
+
+
+def format_supported(summary: SummaryTree) -> str:
+    """Newick with supports in percent as labels of interior nodes: `(A:0.1,B:0.2,(C:0.1,D:0.3)97:0.1);`."""
+    labels = _leaf_labels(summary.taxa, summary.tree.leaf_count)
+    return _format_summary(summary, labels, _supports(summary, 100, "{:.4g}"))
+
+
+def write_supported(summary: SummaryTree, path: str | Path) -> None:
+    """NEXUS for .nex, .nexus, .t and .trees, with supports as comments for FigTree, `[&support=97]`; else Newick."""
+    lines: Iterable[str] = [format_supported(summary)]
+    if is_nexus_name(Path(path)):
+        statement = _summary_statement("best", summary, _supports(summary, 100, "[&support={:.4g}]"))
+        lines = _nexus_lines(summary.taxa, [statement])
+    _write_lines(path, lines)
+
+
+def _annotations(summary: SummaryTree) -> list[str]:
+    """A comment for each branch, (nodes,); empty where nothing is known."""
+    rows = zip(
+        summary.support.tolist(), summary.length.tolist(), summary.lower.tolist(), summary.upper.tolist(), strict=True
+    )
+    return [_annotation(*row) for row in rows]
+
+
+def _annotation(support: float, length: float, lower: float, upper: float) -> str:
+    """What is known of one branch; nan is unknown."""
+    parts = []
+    if support == support:
+        parts.append(f"prob={support:.6g}")
+    if length == length:
+        parts.append(f"length_mean={length:.6g}")
+    if lower == lower and upper == upper:
+        parts.append(f"length_95%HPD={{{lower:.6g},{upper:.6g}}}")
+    return f"[&{','.join(parts)}]" if parts else ""
+
+
+def _supports(summary: SummaryTree, scale: float, form: str) -> list[str]:
+    """The support of each interior branch as text, (nodes,); empty at leaves and where it is unknown."""
+    leaf_count = summary.tree.leaf_count
+    interior = summary.support[leaf_count:].tolist()
+    return [""] * leaf_count + ["" if support != support else form.format(scale * support) for support in interior]
+
+
+def _format_summary(summary: SummaryTree, labels: Sequence[str], notes: Sequence[str]) -> str:
+    """Newick with a note and the mean length after each leaf's label and each node's bracket."""
+    lengths = map(_format_length, summary.length.tolist())
+    suffixes = [note + length for note, length in zip(notes, lengths, strict=True)]
+    return _join_newick(summary.tree.parent, labels, suffixes)
+
+
+def _summary_statement(name: str, summary: SummaryTree, notes: Sequence[str]) -> str:
+    """A NEXUS statement for a summary tree."""
+    rooting = "R" if summary.is_rooted else "U"
+    tree = _format_summary(summary, _numbers(summary.taxa), notes)
+    return f"tree {quote_label(name, PLAIN_NEXUS_LABEL)} = [&{rooting}] {tree}"
+
+
+def _nexus_lines(taxa: Sequence[str], statements: Iterable[str]) -> Iterator[str]:
     """A NEXUS file with a TAXA block and a TREES block, whose statements call the taxa 1, 2, …
 
-    Every entry of the translate table, and its semicolon, has a line of its own: ape looks for lines, and would take
-    a last name that ends in "end" for the end of the block.
+    Each entry of the translate table, and its semicolon, is on a separate line: ape works by lines, and would take a
+    last name that ends in "end" for the end of the block.
     """
     names = [quote_label(name, PLAIN_NEXUS_LABEL) for name in taxa]
     yield "#NEXUS"
@@ -103,8 +177,13 @@ def nexus_lines(taxa: Sequence[str], statements: Iterable[str]) -> Iterator[str]
     yield "end;"
 
 
-def leaf_labels(taxa: Sequence[str], leaf_count: int) -> list[str]:
-    """The taxa's names as they stand in a tree."""
+def _numbers(taxa: Sequence[str]) -> list[str]:
+    """The labels of a translate table: 1, 2, …"""
+    return [str(number) for number in range(1, len(taxa) + 1)]
+
+
+def _leaf_labels(taxa: Sequence[str], leaf_count: int) -> list[str]:
+    """The taxa's names, quoted where they need it."""
     if len(taxa) != leaf_count or len(set(taxa)) != leaf_count or not all(taxa):
         raise BadArgument(
             f"newick: {leaf_count} taxa need as many names, none empty and no two alike; got {len(taxa)}."
@@ -112,13 +191,18 @@ def leaf_labels(taxa: Sequence[str], leaf_count: int) -> list[str]:
     return [quote_label(name) for name in taxa]
 
 
-def format_length(length: float) -> str:
-    """`:` and the length to the last bit, or nothing where it is nan."""
+def quote_label(name: str, plain: re.Pattern[str] = PLAIN_LABEL) -> str:
+    """The name as it is, or in single quotes with apostrophes doubled where it needs them."""
+    return name if plain.fullmatch(name) else "'" + name.replace("'", "''") + "'"
+
+
+def _format_length(length: float) -> str:
+    """`:` and the length to the last bit; empty for nan."""
     return f":{length!r}" if length == length else ""
 
 
-def join_newick(parent: IntArray, labels: Sequence[str], suffixes: Sequence[str]) -> str:
-    """The text of a tree, with what comes after each leaf's label or each node's bracket given.
+def _join_newick(parent: IntArray, labels: Sequence[str], suffixes: Sequence[str]) -> str:
+    """Newick with the given suffix after each leaf's label and each node's bracket.
 
     Walks the tree once, root first, children in order of their least leaf; linear at any depth.
     """
@@ -148,7 +232,7 @@ def _ordered_children(parent: IntArray, leaf_count: int) -> list[list[int]]:
     children: list[list[int]] = [[] for _ in range(len(parent) - leaf_count)]
     for leaf in range(leaf_count):
         node = leaf
-        while above[node] >= 0:  # climb until a node that an earlier leaf has passed
+        while above[node] >= 0:  # climb to the first node that an earlier leaf has passed
             siblings = children[above[node] - leaf_count]
             siblings.append(node)
             if len(siblings) > 1:
@@ -157,90 +241,7 @@ def _ordered_children(parent: IntArray, leaf_count: int) -> list[list[int]]:
     return children
 
 
-def format_annotated(summary: SummaryTree) -> str:
-    """Newick text with `[&prob=0.97,length_mean=0.1,length_95%HPD={0.05,0.2}]` before the colon of each branch.
-
-    There FigTree, BEAST's programs, DendroPy and Biopython expect it; after the length Biopython takes no comment that
-    has a comma. What is not known is left out.
-    """
-    return _annotated(summary, leaf_labels(summary.taxa, summary.tree.leaf_count))
-
-
-def write_annotated_nexus(trees: Mapping[str, SummaryTree], path: str | Path) -> None:
-    """Summary trees on the same taxa, each under its name, in a file that FigTree opens; rooted ones are marked `[&R]`.
-
-    The comments are those of `format_annotated`.
-    """
-    if not trees:
-        raise BadArgument(f"{path}: no trees to write. Give one or more.")
-    taxa = next(iter(trees.values())).taxa
-    if any(summary.taxa != taxa for summary in trees.values()):
-        raise TaxonMismatch(f"{path}: trees in one file need the same taxa in the same order.")
-    numbers = [str(number) for number in range(1, len(taxa) + 1)]
-    statements = [
-        f"tree {quote_label(name, PLAIN_NEXUS_LABEL)} = [&{'R' if summary.is_rooted else 'U'}] "
-        f"{_annotated(summary, numbers)}"
-        for name, summary in trees.items()
-    ]
-    with atomic_write(Path(path)) as stream:
-        for line in nexus_lines(taxa, statements):
-            stream.write(line.encode() + b"\n")
-
-
-def write_annotated_newick(summary: SummaryTree, path: str | Path) -> None:
-    """One line of Newick, with the supports as labels of interior nodes and no comments: every program reads it."""
-    leaf_count = summary.tree.leaf_count
-    supports = ["" if support != support else f"{support:.6g}" for support in summary.support.tolist()]
-    supports[:leaf_count] = [""] * leaf_count
-    lengths = map(format_length, summary.length.tolist())
-    suffixes = [support + length for support, length in zip(supports, lengths, strict=True)]
-    text = join_newick(summary.tree.parent, leaf_labels(summary.taxa, leaf_count), suffixes)
-    with atomic_write(Path(path)) as stream:
-        stream.write(text.encode() + b"\n")
-
-
-def _annotated(summary: SummaryTree, labels: list[str]) -> str:
-    rows = zip(
-        summary.support.tolist(), summary.length.tolist(), summary.lower.tolist(), summary.upper.tolist(), strict=True
-    )
-    return join_newick(summary.tree.parent, labels, [_annotation(*row) + format_length(row[1]) for row in rows])
-
-
-def _annotation(support: float, length: float, lower: float, upper: float) -> str:
-    """What is known of one branch, as a comment; nan is what is not."""
-    parts = []
-    if support == support:
-        parts.append(f"prob={support:.6g}")
-    if length == length:
-        parts.append(f"length_mean={length:.6g}")
-    if lower == lower and upper == upper:
-        parts.append(f"length_95%HPD={{{lower:.6g},{upper:.6g}}}")
-    return f"[&{','.join(parts)}]" if parts else ""
-
-
-def format_supported(summary: SummaryTree) -> str:
-    """Newick with supports in percent as labels of interior nodes: `(A:0.1,B:0.2,(C:0.1,D:0.3)97:0.1);`."""
-    return _joined(summary, leaf_labels(summary.taxa, summary.tree.leaf_count), "{:.4g}")
-
-
-def write_supported(summary: SummaryTree, path: str | Path) -> None:
-    """NEXUS for .nex, .nexus, .t and .trees, with supports as comments for FigTree, `[&support=97]`; else Newick."""
-    lines = [format_supported(summary)]
-    if is_nexus_name(Path(path)):
-        numbers = [str(number) for number in range(1, len(summary.taxa) + 1)]
-        statement = (
-            f"tree best = [&{'R' if summary.is_rooted else 'U'}] {_joined(summary, numbers, '[&support={:.4g}]')}"
-        )
-        lines = list(nexus_lines(summary.taxa, [statement]))
+def _write_lines(path: str | Path, lines: Iterable[str]) -> None:
     with atomic_write(Path(path)) as stream:
         for line in lines:
             stream.write(line.encode() + b"\n")
-
-
-def _joined(summary: SummaryTree, labels: list[str], form: str) -> str:
-    """The tree's text with every interior branch's support in this form."""
-    leaf_count = summary.tree.leaf_count
-    supports = ["" if support != support else form.format(100 * support) for support in summary.support.tolist()]
-    lengths = map(format_length, summary.length.tolist())
-    suffixes = [("" if node < leaf_count else supports[node]) + length for node, length in enumerate(lengths)]
-    return join_newick(summary.tree.parent, labels, suffixes)
