@@ -3,25 +3,24 @@
 import dataclasses
 
 from inference.test_training import PLAIN, example
-from phloem.config import InferConfig, to_toml
-from phloem.inference.training import Training
+from phloem.config import InferConfig
+from phloem.inference.training import Report, Training
+from phloem.runs.checkpoints import Checkpoint
 from phloem.runs.history import History
-from phloem.tasks.run_files import Checkpoint
+from phloem.tasks.run_files import InferCheckpoint, RunInputs
 
 
-def begun(branches: str = "edge", steps: int = 40) -> tuple[Training, History]:
+def begun(branches: str = "edge", steps: int = 40) -> tuple[Training, History[Report]]:
     """A training on six taxa before its first step."""
     model, target = example(branches)
-    return Training(model, target, dataclasses.replace(PLAIN, steps=steps), seed=5), History()
+    return Training(model, target, dataclasses.replace(PLAIN, steps=steps), seed=5), History(Report)
 
 
-def checkpoint_of(training: Training, history: History) -> Checkpoint:
+def checkpoint_of(training: Training, history: History[Report]) -> InferCheckpoint:
     """What would be saved now."""
-    return Checkpoint(
+    inputs = RunInputs(
         source="dna.fasta",
-        config=to_toml(InferConfig(seed=5)),
         patterns=training.target.likelihood.patterns,
         support=training.model.network.support,
-        training=training.state(),
-        history=history,
     )
+    return Checkpoint(InferConfig(seed=5), inputs, training.state(), history)
