@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 
 from phloem.errors import BadArgument
 from phloem.experiments.density.charts import divergence_chart, estimates, loss_chart
+from phloem.experiments.density.figure import experiment_figure
 from phloem.experiments.density.results import chosen_variant, variants
-from phloem.plot import density, save
+from phloem.plot import save
 from phloem.plot.style import PALETTE, styled
 from support.every_figure import texts
 from support.made_up_density import made_up_experiment, made_up_repeat, small_experiment
@@ -18,7 +19,7 @@ from support.made_up_density import made_up_experiment, made_up_repeat, small_ex
 
 @pytest.fixture(scope="module")
 def figure() -> Figure:
-    return density(made_up_experiment())
+    return experiment_figure(made_up_experiment())
 
 
 def words(figure: Figure) -> list[str]:
@@ -92,18 +93,18 @@ def test_estimates_stand_against_the_truth_and_what_is_left_out_is_said(figure):
 
 
 def test_any_variant_can_be_named():
-    assert texts(density(small_experiment(), convolution="gcn"))[1].startswith(
+    assert texts(experiment_figure(small_experiment(), convolution="gcn"))[1].startswith(
         "GCN, seed 1\n12 topologies\nnot shown: 3"
     )
     with pytest.raises(BadArgument, match=r"^density experiment: no repeat of 'gat'\. Choose one of mlp, "):
-        density(small_experiment(), convolution="gat")
+        experiment_figure(small_experiment(), convolution="gat")
 
 
 def test_missing_variants_leave_the_others_their_colours_and_early_ends_are_thin_lines():
     experiment = small_experiment()
     kept = [repeat for repeat in experiment.repeats if repeat.convolution in ("gcn", "edge")]
     early = made_up_repeat(experiment.target, "edge", 9, steps=80_000, looks=4)
-    figure = density(replace(experiment, repeats=(*kept, early)))
+    figure = experiment_figure(replace(experiment, repeats=(*kept, early)))
     assert words(figure) == ["GCN", "EDGE", "ended early"]
     gcn, edge, thin = curves(figure, 1)
     assert [line.get_color() for line in (gcn, edge, thin)] == [PALETTE[1], PALETTE[5], PALETTE[5]]
@@ -117,7 +118,7 @@ def test_a_deviation_larger_than_its_mean_stays_on_the_axis(tmp_path):
     experiment = small_experiment()
     (repeat,) = [one for one in experiment.repeats if one.convolution == "gin"]
     far = replace(repeat, divergences=tuple(100 * value for value in repeat.divergences), seed=2)
-    figure = density(replace(experiment, repeats=(repeat, far)))
+    figure = experiment_figure(replace(experiment, repeats=(repeat, far)))
     low, _ = figure.axes[1].get_ylim()
     assert low > 0
     (band,) = figure.axes[1].collections
@@ -128,13 +129,13 @@ def test_a_deviation_larger_than_its_mean_stays_on_the_axis(tmp_path):
 def test_one_look_is_a_dot_and_a_lost_training_is_no_line(tmp_path):
     experiment = small_experiment()
     once = made_up_repeat(experiment.target, "gin", 1, looks=1)
-    figure = density(replace(experiment, repeats=(once,)))
+    figure = experiment_figure(replace(experiment, repeats=(once,)))
     assert figure.axes[1].lines[0].get_marker() == "."
     lost = replace(once, losses=(np.nan,), divergences=(np.nan,), log_probabilities=np.full(15, np.nan))
-    save(density(replace(experiment, repeats=(lost,))), tmp_path / "lost.svg")
-    save(density(replace(experiment, repeats=(lost, *experiment.repeats))), tmp_path / "some.svg")
+    save(experiment_figure(replace(experiment, repeats=(lost,))), tmp_path / "lost.svg")
+    save(experiment_figure(replace(experiment, repeats=(lost, *experiment.repeats))), tmp_path / "some.svg")
 
 
 def test_an_experiment_without_repeats_is_one_line():
     with pytest.raises(BadArgument, match=r"^density experiment: it has no repeat that was looked at\."):
-        density(replace(small_experiment(), repeats=()))
+        experiment_figure(replace(small_experiment(), repeats=()))
