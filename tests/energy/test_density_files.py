@@ -54,7 +54,9 @@ def test_an_estimated_normaliser_comes_back(normalizer, tmp_path):
     assert read_density(path).normalizer == normalizer
 
 
-def checkpoint_of(training: DensityTraining, sample, history: History[DensityReport] | None = None) -> DensityCheckpoint:
+def checkpoint_of(
+    training: DensityTraining, sample, history: History[DensityReport] | None = None
+) -> DensityCheckpoint:
     inputs = DensityInputs(sample, training.noise)
     return Checkpoint(training.config, inputs, training.state(), history or History(DensityReport))
 

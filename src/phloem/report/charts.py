@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from phloem.arrays import FloatArray
-from phloem.inference.training import Report
 from phloem.report.wording import MINUS
+
+if TYPE_CHECKING:
+    from phloem.inference.training import Report  # loads torch, which the page of an experiment does not need
 
 BINS = 36
 RUN_LOOKS = 6  # colours of the style sheet for runs, used in turn
@@ -131,7 +133,7 @@ def histogram(
     return Histogram(bars, axis, 100 * (mean - low) / (high - low))
 
 
-def training_charts(histories: Sequence[Sequence[Report]]) -> list[CurveChart]:
+def training_charts(histories: "Sequence[Sequence[Report]]") -> list[CurveChart]:
     """The multi-sample bound and the ELBO of every run; empty if no run has a report."""
     if not any(histories):
         return []
@@ -143,7 +145,7 @@ def training_charts(histories: Sequence[Sequence[Report]]) -> list[CurveChart]:
     ]
 
 
-def _chart(title: str, field: str, histories: Sequence[Sequence[Report]], last: int) -> CurveChart | None:
+def _chart(title: str, field: str, histories: "Sequence[Sequence[Report]]", last: int) -> CurveChart | None:
     lines = [
         [(report.step, float(getattr(report, field))) for report in history if math.isfinite(getattr(report, field))]
         for history in histories
@@ -169,7 +171,7 @@ def _chart(title: str, field: str, histories: Sequence[Sequence[Report]], last: 
 
 
 def _shown_range(
-    lines: list[list[tuple[int, float]]], histories: Sequence[Sequence[Report]], last: int
+    lines: list[list[tuple[int, float]]], histories: "Sequence[Sequence[Report]]", last: int
 ) -> tuple[float, float]:
     """A range in which the end of the training can be seen: that of the last third, as far as it is not tempered."""
     untempered = min(

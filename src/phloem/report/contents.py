@@ -3,16 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from phloem.data.patterns import AlignmentSummary
-from phloem.inference.evaluation import Evaluation
-from phloem.inference.summary import CredibleSet
-from phloem.inference.training import Report
-from phloem.inference.trust import Trust
 from phloem.trees.branch_lengths import SplitLengths
 from phloem.trees.consensus import SummaryTree
 from phloem.trees.sample import GroupedTrees, TreeSample
+
+if TYPE_CHECKING:  # these load torch, which the page of an experiment does not need
+    from phloem.inference.evaluation import Evaluation
+    from phloem.inference.summary import CredibleSet
+    from phloem.inference.training import Report
+    from phloem.inference.trust import Trust
 
 PAPER = "https://openreview.net/forum?id=hVVUY7p64WL"
 
@@ -29,19 +31,19 @@ class ReportContents:
     steps_done: int  # of the run that has done the fewest
     steps: int  # that were asked for
     is_finished: bool
-    evaluation: Evaluation
+    evaluation: "Evaluation"
     samples: int  # draws an estimate
     repeats: int  # estimates
     particles: int  # K of the multi-sample bound
-    trust: Trust
+    trust: "Trust"
     consensus: SummaryTree  # majority rule
     threshold: float  # that its clades are more probable than
     topologies: TreeSample  # distinct, most probable first
-    credible: Sequence[CredibleSet]
+    credible: "Sequence[CredibleSet]"
     splits: SplitLengths  # every branch that was seen
     trees: GroupedTrees  # all draws with their weights, for distributions
     cloud: TreeSample  # some hundred trees as probable as the posterior has them, all of the same weight
-    histories: Sequence[Sequence[Report]]  # one a run
+    histories: "Sequence[Sequence[Report]]"  # one a run
     provenance: Mapping[str, Any]
 
 
