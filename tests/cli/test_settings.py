@@ -12,10 +12,8 @@ from phloem.cli import bootstrap, density, search
 from phloem.cli.flags import INFER_FLAGS, Flag, Flags, Settings, with_config, with_infer_settings, with_settings
 from phloem.cli.main import run
 from phloem.config import InferConfig, ModelConfig, TrainingConfig, read_config
-from phloem.config.infer import INFER
-from phloem.config.search import SEARCH
-from phloem.config.search import SearchConfig
-from phloem.config.infer import PRESETS
+from phloem.config.infer import INFER, PRESETS
+from phloem.config.search import SEARCH, SearchConfig
 from phloem.errors import ConfigError
 from support.command_line import complaint
 from support.messages import assert_says

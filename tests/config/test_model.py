@@ -14,10 +14,9 @@ from phloem.config.model import (
     ModelConfig,
     parse_estimated_model,
 )
-from support.models import GOOD
 from phloem.errors import BadArgument, ConfigError
 from phloem.target.substitution import LARGEST_CATEGORIES, SiteRates, f81
-
+from support.models import GOOD
 
 
 @pytest.mark.parametrize("name", MODEL_PARAMETERS)

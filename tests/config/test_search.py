@@ -5,15 +5,12 @@ from dataclasses import fields
 
 import pytest
 
-from support.models import GOOD
 from phloem.config import BootstrapConfig, ModelConfig
-from phloem.config.search import BOOTSTRAP
-from phloem.config.search import SEARCH
-from phloem.config.search import SearchConfig
 from phloem.config.model import MODEL_PARAMETERS
-from phloem.config.search import iqtree_model
+from phloem.config.search import BOOTSTRAP, SEARCH, SearchConfig, iqtree_model
 from phloem.data.reading import find_alignment
 from phloem.errors import ConfigError
+from support.models import GOOD
 
 
 @pytest.mark.parametrize("schema", [SEARCH, BOOTSTRAP], ids=lambda schema: schema.command)

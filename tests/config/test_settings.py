@@ -4,11 +4,18 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from phloem.config import EvaluationConfig, InferConfig, ModelConfig, TrainingConfig, from_toml, read_config, resolve, to_toml
-from phloem.config.infer import INFER
-from phloem.config.settings import Schema
-from phloem.config.infer import PRESETS
-from phloem.config.settings import command_of, heading
+from phloem.config import (
+    EvaluationConfig,
+    InferConfig,
+    ModelConfig,
+    TrainingConfig,
+    from_toml,
+    read_config,
+    resolve,
+    to_toml,
+)
+from phloem.config.infer import INFER, PRESETS
+from phloem.config.settings import Schema, command_of, heading
 from phloem.errors import ConfigError, FileProblem
 
 
@@ -241,4 +248,4 @@ def test_a_directory_and_an_impossible_name_cannot_be_read(tmp_path):
 
 def test_a_file_may_begin_with_a_byte_order_mark(tmp_path):
     (tmp_path / "run.toml").write_bytes(b"\xef\xbb\xbfseed = 5\n")
-    assert resolve(settings=[read_toml(tmp_path / "run.toml")]).seed == 5
+    assert resolve(settings=[INFER.read_toml(tmp_path / "run.toml")]).seed == 5

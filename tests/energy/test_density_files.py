@@ -8,18 +8,15 @@ import pytest
 
 from phloem.config.density import NOISES
 from phloem.energy.density import Normalizer
-from phloem.energy.files import (
-    DensityCheckpoint,
-    density_checkpoints,
-    read_density,
-    read_density_checkpoint,
-    write_density,
-    write_density_checkpoint,
-)
+from phloem.energy.files import DensityInputs, read_density, write_density
 from phloem.energy.files import trained as model_with
-from phloem.energy.training import Appraiser, DensityHistory, DensityTraining, train_density
+from phloem.energy.training import Appraiser, DensityReport, DensityReporter, DensityTraining, train_density
 from phloem.errors import FileProblem
+from phloem.runs.checkpoints import Checkpoint, CheckpointFolder, read_checkpoint, write_checkpoint
+from phloem.runs.driver import take_steps
+from phloem.runs.history import History
 from phloem.storage.arrays import OtherFormat, OtherKind, read_sealed, without_prefix, write_sealed
+from phloem.tasks.density import DENSITY_RUNS, DensityCheckpoint
 from phloem.trees.generation import all_topologies
 from support.small_densities import sample_of, target, trained, training_of
 
@@ -57,8 +54,11 @@ def test_an_estimated_normaliser_comes_back(normalizer, tmp_path):
     assert read_density(path).normalizer == normalizer
 
 
-def checkpoint_of(training: DensityTraining, sample, history: DensityHistory | None = None) -> DensityCheckpoint:
-    return DensityCheckpoint(training.config, sample, training.noise, training.state(), history or DensityHistory())
+def checkpoint_of(
+    training: DensityTraining, sample, history: History[DensityReport] | None = None
+) -> DensityCheckpoint:
+    inputs = DensityInputs(sample, training.noise)
+    return Checkpoint(training.config, inputs, training.state(), history or History(DensityReport))
 
 
 @pytest.mark.parametrize(("noise", "base"), CASES)
@@ -66,29 +66,22 @@ def test_a_training_goes_on_from_its_checkpoint_bit_for_bit(noise, base, tmp_pat
     sample = target(5)[:10].normalized()
     path = tmp_path / "checkpoint.safetensors"
     training = training_of(sample, noise=noise, base=base, steps=10)
-    history = DensityHistory()
+    history = History(DensityReport)
     appraise = Appraiser(sample, training.noise, ratio=1, draws=10)
-
-    class Enough(Exception):
-        pass
-
-    def stop(info) -> None:
-        if info.step == 6:
-            write_density_checkpoint(checkpoint_of(training, sample, history), path)
-            raise Enough
-
-    with pytest.raises(Enough):
-        train_density(training, appraise, history=history, after_step=stop)
-    found = read_density_checkpoint(path)
+    for _ in take_steps(training, DensityReporter(training, appraise), history):
+        if training.steps_done == 6:
+            write_checkpoint(DENSITY_RUNS, checkpoint_of(training, sample, history), path)
+            break
+    found = read_checkpoint(DENSITY_RUNS, path)
     assert found.step == 6
-    assert (found.config, found.sample.taxa) == (training.config, sample.taxa)
+    assert (found.config, found.inputs.sample.taxa) == (training.config, sample.taxa)
     assert found.history.reports == history.reports != []
     assert found.history.recent == history.recent != []
     assert found.history.seconds == history.seconds
-    resumed = DensityTraining(found.sample, found.noise, found.config)
+    resumed = DensityTraining(*found.inputs, found.config)
     resumed.restore(found.training)
     one = train_density(training, appraise, history=history)
-    two = train_density(resumed, Appraiser(found.sample, found.noise, ratio=1, draws=10), history=found.history)
+    two = train_density(resumed, Appraiser(*found.inputs, ratio=1, draws=10), history=found.history)
     assert [report._replace(seconds=0) for report in one] == [report._replace(seconds=0) for report in two]
     topologies = all_topologies(5)
     np.testing.assert_array_equal(training.density.log_density(topologies), resumed.density.log_density(topologies))
@@ -108,7 +101,7 @@ def test_the_model_of_a_checkpoint_is_that_of_the_training():
 def test_a_folder_has_the_newest_checkpoint(tmp_path):
     sample = target(5)
     training = training_of(sample)
-    folder = density_checkpoints(tmp_path / "checkpoints")
+    folder = CheckpointFolder(tmp_path / "checkpoints", DENSITY_RUNS)
     for _ in range(3):
         training.step()
         folder.add(checkpoint_of(training, sample))
@@ -171,12 +164,12 @@ def test_files_of_other_commands_and_versions_say_so(tmp_path):
         read_density(path)
     write_sealed(path, {}, {}, kind="density fit", layout="0")
     with pytest.raises(OtherFormat, match="in format 0, and this version has format 1"):
-        read_density_checkpoint(path)
+        read_checkpoint(DENSITY_RUNS, path)
 
 
 def test_trees_of_weight_zero_stay_in_a_list(tmp_path):
     sample = sample_of(all_topologies(5)[:4], [1, 0, 2, 1]).normalized()
     training = training_of(sample, noise="listed")
-    write_density_checkpoint(checkpoint_of(training, sample), tmp_path / "c")
-    back = read_density_checkpoint(tmp_path / "c").noise
+    write_checkpoint(DENSITY_RUNS, checkpoint_of(training, sample), tmp_path / "c")
+    back = read_checkpoint(DENSITY_RUNS, tmp_path / "c").inputs.noise
     np.testing.assert_array_equal(back.log_prob(all_topologies(5)), training.noise.log_prob(all_topologies(5)))

@@ -9,9 +9,19 @@ import torch
 from phloem.config.density import CONVOLUTIONS
 from phloem.energy.nce import best_loss
 from phloem.energy.noise import UniformNoise
-from phloem.energy.training import Appraiser, DensityHistory, DensityTraining, new_model, train_density
+from phloem.energy.training import (
+    Appraiser,
+    DensityReport,
+    DensityReporter,
+    DensityStep,
+    DensityTraining,
+    new_model,
+    train_density,
+)
 from phloem.errors import BadArgument, TrainingFailed
 from phloem.random_streams import RandomStream
+from phloem.runs.driver import take_steps
+from phloem.runs.history import History
 from phloem.trees.generation import all_topologies
 from phloem.trees.topology import TopologyBatch
 from reference.plain_nce import energy, loss
@@ -215,17 +225,29 @@ def test_a_loss_or_a_gradient_alone_that_is_not_finite_moves_nothing_either(part
     assert all(map(torch.equal, before, training.density.model.parameters()))
 
 
-def test_reports_have_the_mean_loss_since_the_last_and_what_the_appraiser_found():
+def note_steps(training: DensityTraining, monkeypatch) -> list[DensityStep]:
+    """A list that gets the outcome of every step."""
+    found: list[DensityStep] = []
+    step = training.step
+
+    def noted() -> DensityStep:
+        found.append(step())
+        return found[-1]
+
+    monkeypatch.setattr(training, "step", noted)
+    return found
+
+
+def test_reports_have_the_mean_loss_since_the_last_and_what_the_appraiser_found(monkeypatch):
     sample = target(5)
     training = training_of(sample, steps=10, reports=3)
-    losses: list[float] = []
-    told = []
+    steps = note_steps(training, monkeypatch)
     appraise = Appraiser(sample, training.noise, ratio=1, draws=10)
-    history = DensityHistory()
-    reports = train_density(
-        training, appraise, history=history, progress=told.append, after_step=lambda info: losses.append(info.loss)
-    )
-    assert reports == told == history.reports
+    history = History(DensityReport)
+    told = [report for report in take_steps(training, DensityReporter(training, appraise), history) if report]
+    reports = history.reports
+    losses = [info.loss for info in steps]
+    assert reports == told
     assert [report.step for report in reports] == [3, 6, 10]
     for report, (start, stop) in zip(reports, ((0, 3), (3, 6), (6, 10)), strict=True):
         assert report.loss == pytest.approx(np.mean(losses[start:stop]))
@@ -239,16 +261,15 @@ def test_skipped_steps_do_not_count_in_the_mean_loss(monkeypatch):
     sample = target(5)
     training = training_of(sample, steps=6, reports=2)
     appraise = Appraiser(sample, training.noise, ratio=1, draws=10)
-    losses = []
+    steps = note_steps(training, monkeypatch)
+    history = History(DensityReport)
     with monkeypatch.context() as spoiled:
         spoil(training, spoiled, math.nan)
-
-        def after_step(info) -> None:
-            losses.append(info.loss)
-            if info.step == 4:
+        for _ in take_steps(training, DensityReporter(training, appraise), history):
+            if training.steps_done == 4:
                 spoiled.undo()
-
-        one, two = train_density(training, appraise, after_step=after_step)
+    one, two = history.reports
+    losses = [info.loss for info in steps]
     assert [math.isnan(loss) for loss in losses] == 4 * [True] + 2 * [False]
     assert math.isnan(one.loss)
     assert two.loss == pytest.approx(np.mean(losses[4:]))
@@ -260,12 +281,12 @@ def test_where_topologies_are_too_many_there_is_no_expected_loss():
     training = training_of(sample, steps=2, reports=2, seed=7)
     appraise = Appraiser(sample, training.noise, ratio=1, draws=200)
     expected = []
-
-    def look(report) -> None:
-        stream = RandomStream(7, "density/report", report.step)
-        expected.append(appraise(training.density, stream=stream).normalizer)
-
-    reports = train_density(training, appraise, progress=look)
+    history = History(DensityReport)
+    for report in take_steps(training, DensityReporter(training, appraise), history):
+        if report is not None:
+            stream = RandomStream(7, "density/report", report.step)
+            expected.append(appraise(training.density, stream=stream).normalizer)
+    reports = history.reports
     assert all(math.isnan(report.expected_loss) for report in reports)
     assert [(report.log_normalizer, report.normalizer_error) for report in reports] == [
         (normalizer.log_value, normalizer.error) for normalizer in expected

@@ -18,7 +18,7 @@ from phloem.inference.training import Report, Training, train
 from phloem.interrupts import stoppable
 from phloem.kernels.philox import fill_normal_rows
 from phloem.random_streams import RandomStream
-from phloem.runs import driver as states_module
+from phloem.runs import driver
 from phloem.runs.history import History
 from phloem.target.posterior import TreePosterior
 from phloem.trees.generation import random_topologies
@@ -159,7 +159,7 @@ def test_a_reports_bound_is_of_the_steps_that_were_not_skipped():
 
 
 def test_skipped_steps_end_the_run_only_in_a_row(monkeypatch):
-    monkeypatch.setattr(states_module, "MOST_SKIPPED_IN_A_ROW", 3)
+    monkeypatch.setattr(driver, "MOST_SKIPPED_IN_A_ROW", 3)
     training = Training(*example("split"), PLAIN, seed=1)
     skip_steps(training, lambda number: number % 3)
     for _ in range(12):
@@ -168,7 +168,7 @@ def test_skipped_steps_end_the_run_only_in_a_row(monkeypatch):
 
 
 def test_a_restored_training_knows_what_it_has_skipped(monkeypatch):
-    monkeypatch.setattr(states_module, "MOST_SKIPPED_IN_A_ROW", 3)
+    monkeypatch.setattr(driver, "MOST_SKIPPED_IN_A_ROW", 3)
     training, again = (Training(*example("split"), PLAIN, seed=1) for _ in range(2))
     for one in (training, again):
         skip_steps(one, lambda number: number > 1)
@@ -199,7 +199,7 @@ def test_a_gradient_for_topologies_that_is_no_number_does_not_keep_branch_length
 
 
 def test_a_request_to_stop_waits_for_the_end_of_a_step(monkeypatch):
-    training, history = Training(*example("split"), PLAIN, seed=1), History()
+    training, history = Training(*example("split"), PLAIN, seed=1), History(Report)
     gradients = training.gradients
 
     def interrupted(number, inverse_temperature):
@@ -222,7 +222,7 @@ class Interrupting(list[Report]):
 
 
 def test_a_request_to_stop_cannot_come_between_a_report_and_the_end_of_its_bounds():
-    training, history = Training(*example("split"), PLAIN, seed=1), History(Interrupting())
+    training, history = Training(*example("split"), PLAIN, seed=1), History(Report, Interrupting())
     with pytest.raises(KeyboardInterrupt), stoppable():
         train(training, EvaluationConfig(reports=50), history=history)
     assert [report.step for report in history.reports] == [2]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from phloem.config import EvaluationConfig, TrainingConfig
-from phloem.inference.training import LEAST_RISE, WINDOW, Report, Training, is_done, is_flat, train
+from phloem.inference.training import LEAST_RISE, WINDOW, Report, Training, is_flat, train
 from phloem.runs.history import History
 from support.small_posteriors import example
 
@@ -42,15 +42,23 @@ def test_bounds_that_are_no_numbers_are_not_flat():
 
 def test_a_flat_bound_ends_training_only_where_the_config_says_so():
     flat = reports([1.0] * WINDOW)
-    assert not is_done(10, flat, TrainingConfig(steps=11))
-    assert is_done(11, [], TrainingConfig(steps=11))
-    assert is_done(10, flat, TrainingConfig(steps=11, stop="auto"))
+    model, target = example("split")
+
+    def is_done(steps_done: int, history: list[Report], **settings) -> bool:
+        training = Training(model, target, TrainingConfig(steps=11, **settings), seed=1)
+        training.steps_done = steps_done
+        return training.is_done(history)
+
+    assert not is_done(10, flat)
+    assert is_done(11, [])
+    assert is_done(10, flat, stop="auto")
+    assert not is_done(10, flat[1:], stop="auto")
 
 
 def test_a_training_stops_early_and_a_restored_one_at_the_same_step():
     config = TrainingConfig(steps=4000, particles=4, ramp=0.01, rate=0.05, decay="stairs", stop="auto")
     model, target = example("split")
-    training, history = Training(model, target, config, seed=1), History()
+    training, history = Training(model, target, config, seed=1), History(Report)
     train(training, EvaluationConfig(reports=40, report_samples=2), history=history)
     assert 1000 <= training.steps_done < 4000
     assert history.reports[-1].step == training.steps_done

@@ -14,7 +14,9 @@ from phloem.energy.training import DensityReport
 from phloem.errors import BadArgument, ConfigError, FileProblem, TrainingFailed
 from phloem.random_streams import RandomStream
 from phloem.runs.checkpoints import parse_interval
-from phloem.runs.driver import Interrupted
+from phloem.runs.directory import RunDirectory
+from phloem.runs.driver import Interrupted, RunOptions, RunRequest
+from phloem.runs.events import News, Notice
 from phloem.runs.history import read_history
 from phloem.tasks.density import DensityRequest, divergence, fit_density_run
 from phloem.trees.generation import all_topologies, random_topologies
@@ -89,15 +91,23 @@ def test_several_files_count_the_same(tmp_path):
 def stop_at(share: float, how: int = signal.SIGINT):
     """A display that asks the fit to stop."""
 
-    def show(done: float, note: str = "") -> None:
-        if done >= share:
+    def show(event: News | Notice) -> None:
+        if isinstance(event, News) and event.share >= share:
             signal.raise_signal(how)
 
     return show
 
 
 def request_for(out: Path, **options) -> DensityRequest:
-    return DensityRequest(five_taxa(), out, settings=SHORT, **options)
+    return DensityRequest(five_taxa(), RunRequest(out, **options), settings=[SHORT])
+
+
+def ignore(_event: News | Notice) -> None:
+    """A display that shows nothing."""
+
+
+def notices_in(events: list[News | Notice]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Notice)]
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -113,12 +123,12 @@ def test_a_fit_that_is_stopped_goes_on_to_the_same_files(how, fitted, tmp_path):
 def test_a_fit_that_goes_on_from_an_older_checkpoint_gives_the_same_files(fitted, tmp_path):
     out = tmp_path / "run"
     with pytest.raises(Interrupted):
-        fit_density_run(request_for(out), stop_at(0.5), interval=parse_interval("7steps"))
+        fit_density_run(request_for(out, options=RunOptions(interval=parse_interval("7steps"))), stop_at(0.5))
     newest = sorted((out / "checkpoints").iterdir())[-1]
     newest.write_bytes(newest.read_bytes()[:-1])
     heard = []
-    fit_density_run(request_for(out, resume=True), lambda *_: None, notice=heard.append)
-    (line,) = heard
+    fit_density_run(request_for(out, resume=True), heard.append)
+    (line,) = notices_in(heard)
     assert_says(line, f"{newest}: … damaged … checksum")
     assert_same_fit(fitted, out)
 
@@ -132,12 +142,13 @@ def test_a_density_that_is_not_finished_is_that_of_its_last_checkpoint_and_says_
 
 
 def test_a_fit_that_is_stopped_while_it_normalises_keeps_all_steps(fitted, tmp_path):
-    def stop(done: float, note: str = "") -> None:
-        if note == "normalising":
+    def stop(event: News | Notice) -> None:
+        if isinstance(event, News) and event.phase == "normalising":
             signal.raise_signal(signal.SIGINT)
 
+    request = DensityRequest(five_taxa(), RunRequest(tmp_path / "run"), settings=[SHORT | {"noise": "sbn"}])
     with pytest.raises(Interrupted) as stopped:
-        fit_density_run(DensityRequest(five_taxa(), tmp_path / "run", settings=SHORT | {"noise": "sbn"}), stop)
+        fit_density_run(request, stop)
     assert stopped.value.step == 40
     resume(tmp_path / "run")
     assert_same_fit(fitted, tmp_path / "run")
@@ -149,7 +160,7 @@ def test_a_fit_that_is_stopped_before_it_began_leaves_nothing(tmp_path, monkeypa
 
     monkeypatch.setattr("phloem.tasks.density.choose_noise", interrupt)
     with pytest.raises(Interrupted) as stop:
-        fit_density_run(request_for(tmp_path / "run"), lambda *_: None)
+        fit_density_run(request_for(tmp_path / "run"), ignore)
     assert stop.value.step is None
     assert not list(tmp_path.iterdir())
 
@@ -161,23 +172,21 @@ def test_a_run_stays_until_the_one_that_replaces_it_can_begin(copied, monkeypatc
     monkeypatch.setattr("phloem.tasks.density.choose_noise", interrupt)
     before = contents(copied)
     with pytest.raises(Interrupted) as stop:
-        fit_density_run(request_for(copied, force=True), lambda *_: None)
+        fit_density_run(request_for(copied, force=True), ignore)
     assert stop.value.step is None
     assert contents(copied) == before
 
 
 def test_a_request_to_stop_waits_until_there_is_something_to_go_on_from(tmp_path, fitted, monkeypatch):
-    from phloem.tasks import density
-
     def write_and_ask(*arguments, **options):
         signal.raise_signal(signal.SIGINT)
-        write_provenance(*arguments, **options)
+        record(*arguments, **options)
 
-    write_provenance = density.write_provenance
+    record = RunDirectory.record
     with monkeypatch.context() as patch:
-        patch.setattr(density, "write_provenance", write_and_ask)
+        patch.setattr(RunDirectory, "record", write_and_ask)
         with pytest.raises(Interrupted) as stop:
-            fit_density_run(request_for(tmp_path / "run"), lambda *_: None)
+            fit_density_run(request_for(tmp_path / "run"), ignore)
     assert stop.value.step == 0
     resume(tmp_path / "run")
     assert_same_fit(fitted, tmp_path / "run")
@@ -343,7 +352,7 @@ def test_uniform_noise_on_many_taxa_is_advised_against(tmp_path):
     trees = random_topologies(13, 5, stream=RandomStream(1, "trees"))
     sample = TreeSample(tuple("ABCDEFGHIJKLM"), trees, np.ones(5), None)
     heard = []
-    request = DensityRequest(sample, tmp_path / "run", settings=SHORT | {"noise": "uniform", "samples": 10})
-    fit_density_run(request, lambda *_: None, notice=heard.append)
-    (line,) = heard
+    settings = SHORT | {"noise": "uniform", "samples": 10}
+    fit_density_run(DensityRequest(sample, RunRequest(tmp_path / "run"), settings=[settings]), heard.append)
+    (line,) = notices_in(heard)
     assert_says(line, "13 taxa … --noise sbn")

@@ -27,8 +27,9 @@ def test_numbers_of_draws_or_a_seed_ask_for_new_ones(finished_run):
     own = phloem.load_posterior(finished_run).elbo
     assert evaluate_run(finished_run, samples=200, repeats=5).posterior.elbo == own
     assert evaluate_run(finished_run, samples=200, repeats=5, seed=7).posterior.elbo != own
-    assert evaluate_run(finished_run, samples=100).posterior.summary["evaluation"] == {"repeats": 5, "samples": 100}
-    assert evaluate_run(finished_run, repeats=2).posterior.summary["evaluation"] == {"repeats": 2, "samples": 200}
+    for asked, expected in (({"samples": 100}, (5, 100)), ({"repeats": 2}, (2, 200))):
+        summary = evaluate_run(finished_run, **asked).posterior.summary
+        assert (summary.repeats, summary.samples) == expected
 
 
 def test_what_is_asked_for_is_what_is_drawn(finished_run, monkeypatch):

@@ -12,18 +12,10 @@ import pytest
 import phloem
 from phloem.errors import BadArgument
 from phloem.inference.draws import Draws
-from phloem.tasks.exports import (
-    TreeDisplay,
-    hang,
-    make_exports,
-    named_taxa,
-    render,
-    report_contents,
-    sample_posterior,
-    summary_trees,
-)
+from phloem.report.html import render_report
+from phloem.tasks.exports import make_exports, named_taxa
 from phloem.tasks.opening import Drawing, open_posterior
-from phloem.tasks.posterior import Posterior
+from phloem.tasks.posterior import Posterior, TreeDisplay, report_contents, rooted, sample_posterior, summary_trees
 from phloem.tasks.run_files import EXPORTS, infer_run
 from phloem.trees.consensus import extended_majority_rule, majority_rule, maximum_clade_credibility
 
@@ -56,7 +48,8 @@ def test_supports_and_lengths_are_those_of_the_tables(posterior):
         supports = sorted(tree.support[interior].tolist())
         assert all(min(abs(share - support) for share in known.values()) < 1e-9 for support in supports)
     total = posterior.consensus(0.5).length[:-1].sum()
-    assert posterior.summary["tree_length"]["lower"] < total < posterior.summary["tree_length"]["upper"]
+    tree_length = posterior.summary.found.tree_length
+    assert tree_length.lower < total < tree_length.upper
 
 
 def test_a_higher_threshold_leaves_fewer_clades(posterior):
@@ -69,10 +62,10 @@ def test_a_higher_threshold_leaves_fewer_clades(posterior):
 def test_roots_are_where_they_are_asked_for(posterior):
     assert not posterior.consensus().is_rooted
     assert posterior.consensus(midpoint=True).is_rooted
-    rooted = posterior.consensus(outgroup=["Lemur_catta"])
-    assert (rooted.tree.parent[:-1] == len(rooted.tree.parent) - 1).sum() == 2
+    at_lemur = posterior.consensus(outgroup=["Lemur_catta"])
+    assert (at_lemur.tree.parent[:-1] == len(at_lemur.tree.parent) - 1).sum() == 2
     with pytest.raises(BadArgument, match="one root"):
-        hang(posterior.consensus(), TreeDisplay(outgroup=["Pan"], midpoint=True))
+        rooted(posterior.consensus(), TreeDisplay(outgroup=["Pan"], midpoint=True))
 
 
 def test_exports_are_the_same_bytes_each_time_and_infer_makes_those_that_are_missing(posterior, tmp_path):
@@ -97,7 +90,7 @@ def test_the_report_shows_the_majority_rule_tree_that_is_asked_for(posterior, tm
     expected = trees["majority_rule"]
     assert len(expected.tree.parent) < len(trees["extended_majority_rule"].tree.parent)
     np.testing.assert_array_equal(returned.tree.parent, expected.tree.parent)
-    assert (tmp_path / "report.html").read_text() == render(posterior, expected, 0.99)
+    assert (tmp_path / "report.html").read_text() == render_report(report_contents(posterior, expected, 0.99))
 
 
 def test_a_finished_run_keeps_the_report_that_it_has(posterior, tmp_path):
@@ -118,7 +111,7 @@ def test_the_report_has_what_the_posterior_has(posterior, tmp_path):
     assert contents.evaluation == (posterior.elbo, posterior.lower_bound, posterior.log_marginal_likelihood)
     assert (contents.samples, contents.repeats, contents.particles) == (200, 5, 10)
     assert (contents.steps_done, contents.steps, contents.is_finished) == (4000, 4000, True)
-    assert len(contents.topologies) == posterior.summary["distinct_topologies"]
+    assert len(contents.topologies) == posterior.summary.found.distinct_topologies
     assert contents.trust == posterior.trust
     assert [found.share for found in contents.credible] == [0.5, 0.9, 0.95, 0.99]
     assert contents.provenance["seed"] == 1
@@ -168,7 +161,7 @@ def test_each_summary_tree_is_the_one_of_its_name():
     draws = Draws(taxa, topologies, group, lengths, random.normal(0, 0.3, 60), *np.zeros((2, 60)))
     best = draws.weighted().topology_sample()
     splits = phloem.trees.split_frequencies(best)
-    made_up = Posterior(Path("none"), phloem.config.InferConfig(), {}, best, splits, (), None, draws)
+    made_up = Posterior.from_draws(Path("none"), phloem.config.InferConfig(), None, draws)  # its summary is not read
     expected = {
         "majority_rule": majority_rule(splits, 0.6),
         "extended_majority_rule": extended_majority_rule(splits),

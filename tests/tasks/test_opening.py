@@ -9,11 +9,11 @@ import pytest
 import phloem
 from phloem.config import EvaluationConfig
 from phloem.errors import FileProblem, TaxonMismatch
-from phloem.tasks import models as model_building
-from phloem.tasks import opening
-from phloem.tasks import run_directory as checkpoints
+from phloem.runs.checkpoints import read_checkpoint, write_checkpoint
+from phloem.tasks import opening, run_files
 from phloem.tasks.exports import make_exports
 from phloem.tasks.opening import Drawing, open_posterior, taxa_of
+from phloem.tasks.run_files import INFER_RUNS
 
 
 def test_a_finished_run_is_what_its_files_say(finished_run):
@@ -34,7 +34,7 @@ def test_other_draws_give_other_numbers_of_the_same_model(finished_run):
     drawing = Drawing(300, 4, seed=9)
     other = open_posterior(finished_run, drawing=drawing, progress=told.append)
     own = open_posterior(finished_run)
-    assert other.summary["evaluation"] == {"repeats": 4, "samples": 300}
+    assert (other.summary.repeats, other.summary.samples) == (4, 300)
     assert len(other.draws) == 1200
     assert other.elbo != own.elbo
     assert other.elbo.mean == pytest.approx(own.elbo.mean, abs=20)
@@ -44,7 +44,7 @@ def test_other_draws_give_other_numbers_of_the_same_model(finished_run):
 def test_an_unfinished_run_is_drawn_from_as_far_as_it_has_come(unfinished_run):
     posterior = open_posterior(unfinished_run)
     assert not posterior.is_finished
-    assert posterior.summary["steps"] == 1000
+    assert posterior.summary.steps == 1000
     assert posterior.trust.findings[-1].value == "step 1,000 of 4,000"
     assert [report.step for report in posterior.history][-1] == 1000
     assert str(posterior).startswith("not finished: this is the posterior after 1,000 steps")
@@ -70,7 +70,7 @@ def test_of_several_runs_those_that_have_begun_are_looked_at(finished_runs, unfi
     (copy / "run-2" / "summary.json").unlink()
     told = []
     again = open_posterior(copy, progress=told.append)
-    assert again.summary["runs"] == 2
+    assert again.summary.runs == 2
     assert not again.is_finished
     assert told[-1] == 1.0
     assert told[0] > 0.5, "the first run has its draws"
@@ -78,19 +78,20 @@ def test_of_several_runs_those_that_have_begun_are_looked_at(finished_runs, unfi
     shutil.rmtree(copy / "run-2")
     shutil.copytree(unfinished_run, copy / "run-2")
     behind = open_posterior(copy)
-    assert behind.summary["steps"] == 1000, "as far as all have come"
+    assert behind.summary.steps == 1000, "as far as all have come"
     assert behind.trust.findings[-1].value == "step 1,000 of 4,000"
     shutil.rmtree(copy / "run-2" / "checkpoints")
     alone = open_posterior(copy)
-    assert alone.summary["runs"] == 1
+    assert alone.summary.runs == 1
     assert not alone.is_finished
     (copy / "config.toml").unlink()
     assert open_posterior(copy).config == replace(alone.config, runs=2)
 
 
 def test_an_unfinished_run_gets_a_first_look_only(unfinished_run, monkeypatch):
-    monkeypatch.setattr(opening, "FIRST_LOOK", 2)
-    assert open_posterior(unfinished_run).summary["evaluation"] == {"repeats": 2, "samples": 200}
+    monkeypatch.setattr(opening, "FEW_REPEATS", 2)
+    summary = open_posterior(unfinished_run).summary
+    assert (summary.repeats, summary.samples) == (2, 200)
 
 
 def test_every_seed_is_one_and_none_is_the_runs_own(finished_run):
@@ -104,9 +105,10 @@ def test_threads_are_those_that_are_asked_for(finished_run, monkeypatch):
 
     def build_target(patterns, config, threads=None):
         asked.append(threads)
-        return model_building.build_target(patterns, config, threads)
+        return original(patterns, config, threads)
 
-    monkeypatch.setattr(opening, "build_target", build_target)
+    original = run_files.build_target
+    monkeypatch.setattr(run_files, "build_target", build_target)
     for threads in (None, 2):
         open_posterior(finished_run, drawing=Drawing(5, 1), threads=threads)
     assert asked == [None, 2]
@@ -138,7 +140,8 @@ def test_there_must_be_something_to_look_at(nothing, tmp_path, unfinished_run):
 
 
 def test_a_run_of_another_version_is_told_of(unfinished_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoints, "FORMAT", "2")
+    newer = replace(INFER_RUNS, layout="2")
+    monkeypatch.setattr(run_files, "INFER_RUNS", newer)
     with pytest.raises(FileProblem, match=r"format 1.*format 2"):
         open_posterior(unfinished_run)
 
@@ -156,9 +159,9 @@ def test_a_finished_run_whose_last_checkpoint_is_lost_is_not_drawn_from_as_if_it
     shutil.copytree(finished_run, copy)
     newest = max((copy / "checkpoints").iterdir())
     shutil.copy(newest, tmp_path / "kept")
-    early = checkpoints.read_checkpoint(newest)
+    early = read_checkpoint(INFER_RUNS, newest)
     early.training["counters"][0] = 5
-    checkpoints.write_checkpoint(early, newest)
+    write_checkpoint(INFER_RUNS, early, newest)
     assert open_posterior(copy).is_finished, "its files are whole"
     with pytest.raises(FileProblem, match="checkpoint"):
         open_posterior(copy, drawing=Drawing(seed=3))

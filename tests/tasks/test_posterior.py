@@ -14,7 +14,8 @@ import phloem
 from phloem.display.events import News, Notice, Overview
 from phloem.errors import BadArgument, ConfigError, FileProblem
 from phloem.runs.driver import Interrupted
-from phloem.tasks.run_files import EXPORTS, RESULTS, checkpoint_folder, read_clades, read_topologies, write_checkpoint
+from phloem.storage.arrays import write_sealed
+from phloem.tasks.run_files import EXPORTS, infer_run, read_clades, read_topologies
 from phloem.trees.splits import split_table
 from support.messages import assert_says
 
@@ -69,7 +70,11 @@ def test_it_is_shown_as_text(posterior):
 def test_it_is_saved_and_loaded(posterior, tmp_path):
     saved = posterior.save(tmp_path / "copy")
     assert saved.directory == tmp_path / "copy"
-    assert {path.name for path in saved.directory.iterdir()} == {*RESULTS, *EXPORTS, "config.toml", "checkpoints"}
+    assert {path.name for path in saved.directory.iterdir()} == {
+        *infer_run(saved.directory).needed,
+        *EXPORTS,
+        "checkpoints",
+    }
     again = phloem.load_posterior(tmp_path / "copy")
     assert again.summary == posterior.summary
     assert again.config == posterior.config
@@ -207,24 +212,24 @@ def stop_at_30(told):
 
 
 def test_a_second_request_to_stop_waits_until_the_run_is_saved(tmp_path, monkeypatch):
-    def impatient(checkpoint, path):
-        if checkpoint.step:
+    def impatient(path, arrays, texts, **kind):
+        if arrays["training.counters"][0]:
             signal.raise_signal(signal.SIGINT)
-        write_checkpoint(checkpoint, path)
+        write_sealed(path, arrays, texts, **kind)
 
-    monkeypatch.setattr("phloem.tasks.run_directory.write_checkpoint", impatient)
+    monkeypatch.setattr("phloem.runs.checkpoints.write_sealed", impatient)
     with pytest.raises(Interrupted) as stopped:
         phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=stop_at_30([]), **QUICK)
     assert stopped.value.step == 30
 
 
 def test_a_run_that_is_stopped_on_a_full_disk_says_what_is_lost(tmp_path, monkeypatch):
-    def full(checkpoint, path):
-        if checkpoint.step:
+    def full(path, arrays, texts, **kind):
+        if arrays["training.counters"][0]:
             raise FileProblem("x: cannot be written (No space left on device).")
-        write_checkpoint(checkpoint, path)
+        write_sealed(path, arrays, texts, **kind)
 
-    monkeypatch.setattr("phloem.tasks.run_directory.write_checkpoint", full)
+    monkeypatch.setattr("phloem.runs.checkpoints.write_sealed", full)
     told = []
     with pytest.raises(Interrupted) as stopped:
         phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=stop_at_30(told), **QUICK)
@@ -233,8 +238,9 @@ def test_a_run_that_is_stopped_on_a_full_disk_says_what_is_lost(tmp_path, monkey
 
 
 def test_of_several_runs_the_least_saved_step_is_told(tmp_path, monkeypatch):
-    def stop(runs, _options, _progress):
-        (runs[0].checkpoints.path / "step-000000030.safetensors").touch()
+    def stop(waiting, _function, _options, _progress):
+        _, first = waiting[0]
+        (first.checkpoints.path / "step-000000030.safetensors").touch()
         raise KeyboardInterrupt
 
     monkeypatch.setattr("phloem.tasks.infer.complete_runs", stop)
@@ -262,7 +268,7 @@ def test_an_interrupted_run_without_a_directory_is_not_lost():
     directory = stopped.value.directory
     del stopped
     gc.collect()  # what the error held on to is gone, and the directory is not
-    assert checkpoint_folder(directory / "checkpoints").newest_step() == 10
+    assert infer_run(directory).checkpoints.newest_step() == 10
     shutil.rmtree(directory.parent)
 
 
@@ -275,7 +281,7 @@ def test_a_step_without_a_finite_bound_is_counted_to_the_end(tmp_path, monkeypat
 
     monkeypatch.setattr(phloem.inference.Training, "gradients", sometimes_nan)
     found = phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=False, **QUICK)
-    assert found.summary["skipped_steps"] == 2
+    assert found.summary.skipped_steps == 2
     assert [report.skipped for report in found.history][3:8] == [0, 1, 1, 2, 2]
     assert "2 steps had no finite bound or gradient and were skipped" in str(found)
 
@@ -284,8 +290,8 @@ def test_a_training_that_stops_early_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr("phloem.inference.training.LEAST_RISE", 1e6)
     settings = QUICK | {"training": {"steps": 60, "stop": "auto", "ramp": 0.1}}
     found = phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=False, **settings)
-    assert found.summary["stopped_early"]
-    assert found.summary["steps"] == 15  # the first at full temperature, and nine more
+    assert found.summary.stopped_early
+    assert found.summary.steps == 15  # the first at full temperature, and nine more
     assert "stopped after 15 steps: the bound was flat" in str(found)
 
 
@@ -298,7 +304,7 @@ def test_tensorboard_gets_the_reports_and_loses_those_after_a_checkpoint(tmp_pat
     with pytest.raises(Interrupted):
         phloem.infer("primates", "primates", progress=stop, **options, **QUICK)
     (tmp_path / "run" / "checkpoints" / "step-000000030.safetensors").unlink()
-    assert checkpoint_folder(tmp_path / "run" / "checkpoints").newest_step() == 20
+    assert infer_run(tmp_path / "run").checkpoints.newest_step() == 20
     phloem.infer(None, out=tmp_path / "run", resume=True, progress=False, tensorboard=True)
     events = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
     events.Reload()
@@ -336,11 +342,11 @@ def test_all_physical_cores_are_used_unless_told_otherwise(tmp_path, monkeypatch
     monkeypatch.setattr("phloem.tasks.infer.physical_cores", lambda: 7)
     seen = []
 
-    def stop(_run, _checkpoint, options, _progress):
+    def stop(_run, _checkpoint, _training, options, _progress):
         seen.append(options.threads)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("phloem.tasks.infer.complete_run", stop)
+    monkeypatch.setattr("phloem.tasks.infer.complete", stop)
     for threads in (None, 2):
         with pytest.raises(Interrupted):
             phloem.infer(

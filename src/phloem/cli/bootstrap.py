@@ -9,8 +9,7 @@ import typer
 from phloem.cli.flags import Flag, Flags, with_config
 from phloem.cli.options import ALIGNMENT_HELP
 from phloem.config import BootstrapConfig
-from phloem.config.search import BOOTSTRAP
-from phloem.config.search import BOOTSTRAP_METHODS
+from phloem.config.search import BOOTSTRAP, BOOTSTRAP_METHODS
 
 if TYPE_CHECKING:
     from phloem.tasks.search import BootstrapProgress, BootstrapRun

@@ -10,12 +10,10 @@ from typing import Annotated, Any, Final, Generic
 import typer
 
 from phloem.cli.options import CREDIBLE_HELP, parse_numbers
-from phloem.config.infer import INFER
-from phloem.config.settings import Schema
-from phloem.config.infer import BRANCH_MODELS, ESTIMATORS, STOPS
+from phloem.config.infer import BRANCH_MODELS, ESTIMATORS, INFER, STOPS
 from phloem.config.model import EMPIRICAL, MODEL_PARAMETERS
 from phloem.config.search import BOOTSTRAP_METHODS
-from phloem.config.settings import C, Layer, members, parse_value
+from phloem.config.settings import C, Layer, Schema, members, parse_value
 from phloem.errors import ConfigError, quoted
 
 PANEL: Final = "Settings"  # for settings outside any section

@@ -8,8 +8,7 @@ import typer
 
 from phloem.cli.flags import Flag, Flags, with_config
 from phloem.cli.options import ALIGNMENT_HELP
-from phloem.config.search import SEARCH
-from phloem.config.search import SearchConfig
+from phloem.config.search import SEARCH, SearchConfig
 
 if TYPE_CHECKING:
     from phloem.tasks.search import SearchProgress, SearchRun

@@ -8,16 +8,16 @@ import pytest
 from phloem.config.settings import HEADING
 from phloem.errors import BadArgument, FileProblem
 from phloem.runs.directory import LOCK, claimed
-from phloem.tasks.run_files import RESULTS, infer_run
+from phloem.tasks.run_files import InferRun, infer_run
 
 
 def names(path: Path) -> set[str]:
     return {entry.name for entry in path.iterdir()}
 
 
-def finished_run(path: Path) -> infer_run:
+def finished_run(path: Path) -> InferRun:
     path.mkdir(parents=True)
-    for name in ("config.toml", *RESULTS):
+    for name in infer_run(path).needed:
         (path / name).write_text("")
     (path / "checkpoints").mkdir()
     (path / "checkpoints" / "step-000000001.safetensors").write_text("")
@@ -143,7 +143,7 @@ def test_what_killed_writers_have_left_is_removed(tmp_path):
 def test_a_run_is_finished_when_all_its_results_are_there(tmp_path):
     run = finished_run(tmp_path / "run")
     assert run.has_results()
-    for name in ("config.toml", *RESULTS):
+    for name in run.needed:
         (run.path / name).unlink()
         assert not run.has_results()
         (run.path / name).write_text("")

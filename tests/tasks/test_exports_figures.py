@@ -7,7 +7,7 @@ import pytest
 
 import phloem
 from phloem import plot
-from phloem.tasks import exports as report
+from phloem.tasks import exports
 from phloem.tasks.exports import write_figures, write_report
 from phloem.tasks.opening import Drawing, open_posterior
 
@@ -39,11 +39,11 @@ def test_figures_are_of_the_posterior_and_of_the_tree_that_is_given(drawn, finis
     assert drawn["tree"].parts == drawn["branch_lengths"].parts == (tree,)
     assert drawn["cloud"].like is tree
     assert len(drawn["cloud"].parts[0]) == 200
-    assert len(drawn["topologies"].parts[0]) == posterior.summary["distinct_topologies"]
+    assert len(drawn["topologies"].parts[0]) == posterior.summary.found.distinct_topologies
     assert len(drawn["training"].parts[0]) == 2
     np.testing.assert_array_equal(drawn["weights"].parts[0], posterior.draws.log_weights)
-    assert drawn["weights"].effective_samples == posterior.summary["draws"]["effective_sample_size"]
-    assert drawn["weights"].pareto_k == posterior.summary["draws"]["pareto_shape"]
+    assert drawn["weights"].effective_samples == posterior.summary.draws.effective_sample_size
+    assert drawn["weights"].pareto_k == posterior.summary.draws.pareto_shape
     assert drawn["clades"].parts == tuple(run.clades for run in posterior.runs)
     assert drawn["clades"].names == ("run 1", "run 2")
 
@@ -62,7 +62,7 @@ def test_the_tree_of_the_figures_is_that_of_the_report(finished_run, tmp_path, m
         given.append(consensus)
         return []
 
-    monkeypatch.setattr(report, "write_figures", remember)
+    monkeypatch.setattr(exports, "write_figures", remember)
     write_report(finished_run, tmp_path, threshold=0.99, outgroup="Lemur_catta", figures="pdf")
     expected = phloem.load_posterior(finished_run).consensus(0.99, outgroup=["Lemur_catta"])
     np.testing.assert_array_equal(given[0].tree.parent, expected.tree.parent)

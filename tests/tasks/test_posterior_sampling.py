@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import phloem
 from phloem.errors import BadArgument
-from phloem.tasks.exports import resample, sample_posterior, shortest_decimals
+from phloem.tasks.posterior import resample, sample_posterior, shortest_decimals
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_the_prior_is_that_of_the_runs_settings(posterior):
 def test_weighted_trees_are_different_draws_with_their_weights(posterior):
     whole = sample_posterior(posterior, len(posterior.draws), weighted=True)
     assert whole.is_weighted
-    assert whole.effective_size == pytest.approx(posterior.summary["draws"]["effective_sample_size"])
+    assert whole.effective_size == pytest.approx(posterior.summary.draws.effective_sample_size)
     assert whole.trees.weights.sum() == pytest.approx(1)
     frequencies = phloem.trees.split_frequencies(whole.trees)
     own = {m.tobytes(): f for m, f in zip(posterior.clades.members, posterior.clades.frequencies, strict=True)}

@@ -2,6 +2,8 @@
 
 import json
 import pickle
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,14 +11,16 @@ import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phloem.config import EvaluationConfig, InferConfig, to_toml
+from phloem.config import EvaluationConfig, InferConfig
 from phloem.errors import BadArgument, FileProblem
-from phloem.inference.training import Training, train
+from phloem.inference.training import Report, Reporter, Training, train
 from phloem.runs.checkpoints import CheckpointFolder
+from phloem.runs.checkpoints import read_checkpoint as read
+from phloem.runs.checkpoints import write_checkpoint as write
+from phloem.runs.driver import take_steps
 from phloem.runs.history import History
 from phloem.storage.arrays import OtherFormat, write_sealed
-from phloem.tasks import run_directory as module
-from phloem.tasks.run_files import Checkpoint, checkpoint_folder, read_checkpoint, write_checkpoint
+from phloem.tasks.run_files import INFER_RUNS, InferCheckpoint, RunInputs
 from phloem.variational.sbn import support_arrays
 from support.begun_trainings import begun, checkpoint_of
 from support.messages import assert_says, saying
@@ -25,15 +29,23 @@ from support.sealed_files import seal_by_hand
 EVALUATION = EvaluationConfig(reports=4, report_samples=3)
 
 
-def stop_after(training: Training, history: History, step: int) -> None:
+def write_checkpoint(checkpoint: InferCheckpoint, path: Path) -> None:
+    write(INFER_RUNS, checkpoint, path)
+
+
+def read_checkpoint(path: Path) -> InferCheckpoint:
+    return read(INFER_RUNS, path)
+
+
+def checkpoint_folder(path: Path) -> CheckpointFolder[InferConfig, RunInputs]:
+    return CheckpointFolder(path, INFER_RUNS)
+
+
+def stop_after(training: Training, history: History[Report], step: int) -> None:
     """Train until a step is done, as if Ctrl-C came then."""
-
-    def interrupt(info):
-        if info.step == step:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(training, EVALUATION, history=history, after_step=interrupt)
+    for _ in take_steps(training, Reporter(training, EVALUATION), history):
+        if training.steps_done == step:
+            return
 
 
 @pytest.fixture(scope="module")
@@ -84,16 +96,16 @@ def test_every_part_comes_back_exactly(written):
     training, history = begun()
     stop_after(training, history, 23)
     found = read_checkpoint(written)
-    assert (found.source, found.config) == ("dna.fasta", to_toml(InferConfig(seed=5)))
+    assert (found.inputs.source, found.config) == ("dna.fasta", InferConfig(seed=5))
     assert found.history.reports[0][2:] == history.reports[0][2:]
     assert found.history.recent == history.recent
     assert len(history.recent) == 3
     patterns = training.target.likelihood.patterns
-    assert found.patterns.taxa == patterns.taxa
+    assert found.inputs.patterns.taxa == patterns.taxa
     for name in ("states", "counts", "pattern_of_site"):
-        np.testing.assert_array_equal(getattr(found.patterns, name), getattr(patterns, name))
+        np.testing.assert_array_equal(getattr(found.inputs.patterns, name), getattr(patterns, name))
     for name, array in support_arrays(training.model.network.support).items():
-        np.testing.assert_array_equal(support_arrays(found.support)[name], array)
+        np.testing.assert_array_equal(support_arrays(found.inputs.support)[name], array)
 
 
 @given(place=st.floats(0, 1, exclude_max=True), change=st.integers(1, 255))
@@ -131,14 +143,12 @@ def test_a_whole_file_that_is_no_checkpoint_is_refused(tmp_path):
         read_checkpoint(tmp_path / "file")
 
 
-def test_another_format_is_refused_and_never_passed_over(tmp_path, monkeypatch):
+def test_another_format_is_refused_and_never_passed_over(tmp_path):
     folder = checkpoint_folder(tmp_path)
     training, history = begun()
     folder.add(checkpoint_of(training, history))
     training.step()
-    monkeypatch.setattr(module, "FORMAT", "77")
-    folder.add(checkpoint_of(training, history))
-    monkeypatch.undo()
+    CheckpointFolder(tmp_path, replace(INFER_RUNS, layout="77")).add(checkpoint_of(training, history))
     with pytest.raises(OtherFormat, match=saying("phloem 0 … format 77 … format 1")):
         folder.newest()
 
@@ -173,7 +183,7 @@ def test_the_two_newest_are_kept(tmp_path):
     assert problems == []
 
 
-def two_checkpoints(folder: CheckpointFolder[Checkpoint]):
+def two_checkpoints(folder: CheckpointFolder[InferConfig, RunInputs]):
     training, history = begun()
     for _ in range(2):
         training.step()

@@ -1,0 +1,98 @@
+"""Summaries: the record and `summary.json` are the same thing in two forms."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import phloem
+from phloem.inference.agreement import compare_runs
+from phloem.inference.draws import Draws
+from phloem.inference.evaluation import Estimated, Evaluation
+from phloem.inference.summary import OF_ONE_RUN, OF_SEVERAL_RUNS, Summary, SupportSize, summarize_draws
+from phloem.inference.trust import judge
+
+
+def draws_of(seed: int) -> Draws:
+    """Sixty draws over all topologies of five taxa."""
+    random = np.random.default_rng(seed)
+    topologies = phloem.trees.all_topologies(5)
+    group = np.arange(60, dtype=np.int32) % len(topologies)
+    lengths = random.gamma(2.0, 0.1, (60, 7)).astype(np.float32)
+    return Draws(tuple("abcde"), topologies, group, lengths, random.normal(-100, 0.3, 60), *np.zeros((2, 60)))
+
+
+def one_run() -> Summary:
+    draws = draws_of(1)
+    trust = judge(draws.log_weights, None, steps_done=80, steps=100, finished=True)
+    return Summary(
+        names=draws.taxa,
+        sites=40,
+        patterns=17,
+        model="JC69",
+        branches="edge",
+        seed=3,
+        support=SupportSize(15, 25, 31),
+        finished=True,
+        steps=80,
+        repeats=3,
+        samples=20,
+        evaluation=Evaluation(Estimated(-103.5, 0.5), Estimated(-102.25, None), Estimated(-101.0, 0.125)),
+        found=summarize_draws(draws, trust),
+        stopped_early=True,
+        skipped_steps=2,
+    )
+
+
+def two_runs() -> Summary:
+    agreement = compare_runs([draws_of(1), draws_of(2)])
+    return replace(one_run(), runs=2, best_run=2, agreement=agreement, stopped_early=False, skipped_steps=0)
+
+
+SUMMARIES = pytest.mark.parametrize(
+    ("summary", "keys"), [(one_run(), OF_ONE_RUN), (two_runs(), OF_SEVERAL_RUNS)], ids=["one run", "several"]
+)
+
+
+@SUMMARIES
+def test_a_summary_comes_back_from_its_json(summary, keys):
+    assert Summary.from_json(summary.as_json()) == summary
+    assert Summary.from_json(json.loads(json.dumps(summary.as_json()))) == summary
+
+
+@SUMMARIES
+def test_keys_are_in_their_order(summary, keys):
+    assert tuple(summary.as_json()) == keys
+    assert len(set(keys)) == len(keys)
+
+
+@SUMMARIES
+def test_numbers_are_under_their_names(summary, keys):
+    found = summary.as_json()
+    assert (found["taxa"], found["names"]) == (5, list("abcde"))
+    assert found["support"] == {"topologies": 15, "splits": 25, "parameters": 31}
+    assert found["evaluation"] == {"repeats": 3, "samples": 20}
+    assert found["elbo"] == {"mean": -103.5, "std": 0.5}
+    assert found["lower_bound"] == {"mean": -102.25, "std": None}
+    assert found["draws"]["count"] == 60
+    assert found["distinct_topologies"] == 15
+
+
+OPTIONAL = {"taxa", "stopped_early", "skipped_steps", "runs", "best_run", "agreement"}
+
+
+@SUMMARIES
+def test_a_missing_key_is_refused(summary, keys):
+    whole = summary.as_json()
+    for key in keys:
+        if key not in OPTIONAL:
+            with pytest.raises(KeyError, match=key):
+                Summary.from_json({name: value for name, value in whole.items() if name != key})
+
+
+def test_parts_of_another_shape_are_refused():
+    whole = one_run().as_json()
+    for key, value in (("support", {"splits": 1}), ("elbo", {"median": 1.0}), ("draws", {}), ("steps", "many")):
+        with pytest.raises((KeyError, TypeError, ValueError)):
+            Summary.from_json(whole | {key: value})
