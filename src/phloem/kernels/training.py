@@ -1,4 +1,7 @@
-"""What a training step computes beside the model: multi-sample bounds, and Adam in one pass over all parameters."""
+"""The arithmetic of a training step beside the model: multi-sample bounds, and Adam in one pass over all parameters.
+
+Loops over a few particles are kernels because numpy's calls would take longer than the arithmetic.
+"""
 
 import math
 
@@ -12,7 +15,7 @@ LANES = 16  # partial sums side by side, so that a sum is vector code and still 
 
 @vector_kernel
 def _shrinkage(addresses, starts, step_counts, mean, square, square_decay, clipping):
-    """What to multiply the gradient by: 1 where it is of its usual size or there is no usual size yet."""
+    """The factor for the gradient: 1 if its norm is usual or nothing is known yet, 0 if it is not finite."""
     wide_vectors()
     slopes, spreads = np.empty(LANES, mean.dtype), np.empty(LANES, mean.dtype)
     total, usual = 0.0, 0.0
@@ -53,14 +56,14 @@ def adam_update(
     epsilon: float,
     clipping: float,
 ) -> bool:
-    """parameter -= rate · m̂ / (√v̂ + ε), with the moments' decay.
+    """Adam (Kingma & Ba 2015): parameter -= rate · m̂ / (√v̂ + ε).
 
-    A gradient whose norm, over all parameters, is more than `clipping` times what the second moments expect is scaled
-    down to that; one that is no number is left out, which returns False.
+    A gradient whose norm, over all parameters, is more than `clipping` times what the second moments lead to expect is
+    scaled down to that. If the norm is not finite nothing changes, and False is returned.
 
-    addresses (parameters, 2): where each parameter and its gradient lie in memory, of the moments' type; those without
-    a gradient have 0 there and stay. starts (parameters + 1,): where each one's moments begin. step_counts: how
-    often each was moved before.
+    addresses (parameters, 2): where each parameter and its gradient lie in memory, in the moments' precision;
+    parameters without a gradient have 0 there and stay as they are. starts (parameters + 1,): where the moments of
+    each begin. step_counts (parameters,): how often each has been updated.
     """
     wide_vectors()
     kind = mean.dtype.type
@@ -89,7 +92,7 @@ def adam_update(
 
 @kernel
 def log_mean_exp(values: FloatArray) -> float:
-    """log (1/K) Σ_i exp(values_i), safe from overflow; -inf where all are."""
+    """log (1/K) Σ_i exp(values_i), safe from overflow; -inf if all values are."""
     greatest = values.max()
     if greatest == -math.inf:
         return -math.inf
