@@ -88,7 +88,7 @@ def test_the_report_counts_what_matters():
     [
         ("AB", ["A", "C"], "2 sequences. At least 3"),
         (["A", "", "C"], ["A", "C", "G"], "sequence 2 has no name"),
-        (["A", "B", "A"], ["A", "C", "G"], "more than one sequence is called 'A'"),
+        (["A", "B", "A"], ["A", "C", "G"], "several sequences are called 'A'"),
         ("ABC", ["AC", "A", "AC"], "sequence 'B': 1 sites where 'A' has 2. Align"),
         ("ABC", ["", "", ""], "no sites"),
         ("ABC", ["ACG", "AC!", "ACG"], "sequence 'B', column 3: '!' is not a nucleotide"),

@@ -123,11 +123,11 @@ def test_the_bundled_primates():
 BAD = {
     "empty": ("", "is empty"),
     "blank": (" \n\n", "is empty"),
-    "prose": ("These are my sequences.", "is no alignment that phloem knows"),
-    "a tree": ("(A,B,(C,D));", "is no alignment that phloem knows"),
-    "binary": (b"\x89PNG\r\n\x1a\n\xff\xfe", "is not a text file"),
+    "prose": ("These are my sequences.", "not a known alignment format"),
+    "a tree": ("(A,B,(C,D));", "not a known alignment format"),
+    "binary": (b"\x89PNG\r\n\x1a\n\xff\xfe", "not a text file"),
     "unequal lengths": (">A\nACG\n>B\nAC\n>C\nACG\n", "sequence 'B': 2 sites where 'A' has 3"),
-    "duplicate names": (">A\nACG\n>B\nACG\n>A\nACG\n", "more than one sequence is called 'A'"),
+    "duplicate names": (">A\nACG\n>B\nACG\n>A\nACG\n", "several sequences are called 'A'"),
     "empty name": (">A\nACG\n>\nACG\n>C\nACG\n", "sequence 2 has no name"),
     "no sites": (">A\n>B\n>C\n", "no sites"),
     "two sequences": (">A\nACG\n>B\nACG\n", "At least 3"),
@@ -135,10 +135,10 @@ BAD = {
     "illegal symbol": (">A\nACG\n>B\nA#G\n>C\nACG\n", "sequence 'B', column 2: '#' is not a nucleotide"),
     "PHYLIP with too few lines": (
         "4 10\nA ACGTACGTAC\nB ACGTACGTAC\n",
-        "does not fit its PHYLIP header of 4 sequences",
+        "does not match its PHYLIP header of 4 sequences",
     ),
-    "PHYLIP with too few sites": ("3 12\nA ACGT\nB ACGT\nC ACGT\n", "does not fit its PHYLIP header"),
-    "PHYLIP with nothing": ("3 12", "does not fit its PHYLIP header"),
+    "PHYLIP with too few sites": ("3 12\nA ACGT\nB ACGT\nC ACGT\n", "does not match its PHYLIP header"),
+    "PHYLIP with nothing": ("3 12", "does not match its PHYLIP header"),
     "NEXUS without data": ("#NEXUS begin trees; end;", "no DATA or CHARACTERS block"),
     "NEXUS protein": (NEXUS % "protein", "datatype=protein is not supported"),
     "NEXUS standard": (NEXUS % "standard", "datatype=standard is not supported"),
@@ -149,12 +149,12 @@ BAD = {
     "NEXUS without a matrix": ("#NEXUS begin data; format datatype=dna; end;", "no MATRIX"),
     "NEXUS wrong ntax": (
         (NEXUS % "dna").replace("Dimensions ntax=3", "Dimensions ntax=4"),
-        "says ntax=4 but its matrix has 3",
+        "says ntax=4, but its matrix has 3",
     ),
-    "NEXUS wrong nchar": (NEXUS_INTERLEAVED.replace("nchar=16", "nchar=17"), "says nchar=17 but its matrix has 16"),
+    "NEXUS wrong nchar": (NEXUS_INTERLEAVED.replace("nchar=16", "nchar=17"), "says nchar=17, but its matrix has 16"),
     "Stockholm cut off": ("# STOCKHOLM 1.0\nA ACGT\nB AC\n", "Stockholm"),
     "Clustal of two lengths": (CLUSTAL + "\nHomo  ACGT\nPan AC\n", "sequence 'Pan': 18 sites"),
-    "Clustal with a line of prose": (CLUSTAL + "\nthis is no piece\n", "'this is no piece' is not a name and a piece"),
+    "Clustal with a line of prose": (CLUSTAL + "\nthis is no piece\n", "not 'this is no piece'"),
 }
 
 
