@@ -104,7 +104,7 @@ def test_a_file_that_the_manifest_does_not_list_is_made_again(fake, alignment, t
 def test_other_settings_in_the_same_directory_are_refused(fake, alignment, tmp_path, contents, change, what):
     bootstrap_files(alignment, tmp_path / "out", TWO)
     before = contents(tmp_path / "out")
-    with pytest.raises(FileProblem, match=f"out: holds {what}. Name another --out, or delete the files"):
+    with pytest.raises(FileProblem, match=f"out: holds {what}. Choose another --out, or delete the files"):
         bootstrap_files(alignment, tmp_path / "out", replace(TWO, **change))
     assert contents(tmp_path / "out") == before
     assert len(fake.calls) == 2
@@ -208,12 +208,12 @@ def refuse(error):
 
 
 PLACES = {
-    "a file": (lambda out, _: out.write_text("x"), "out: is not a directory. Name another --out"),
+    "a file": (lambda out, _: out.write_text("x"), "out: is not a directory. Choose another --out"),
     "below a file": (lambda out, _: (out.parent.rmdir(), out.parent.touch()), "out: is not a directory"),
-    "no parent": (lambda out, _: out.parent.rmdir(), "out: its parent directory does not exist. Make it first"),
+    "no parent": (lambda out, _: out.parent.rmdir(), "out: its parent directory does not exist. Create it first"),
     "read-only parent": (
         lambda _, patch: patch.setattr("pathlib.Path.mkdir", refuse(PermissionError(13, "Permission denied"))),
-        "out: cannot be made .Permission denied",
+        "out: cannot be created .Permission denied",
     ),
     "read-only": (
         lambda _, patch: patch.setattr("tempfile.mkstemp", refuse(OSError(30, "Read-only file system"))),
@@ -229,12 +229,12 @@ PLACES = {
     ),
     "somebody else's": (
         lambda out, _: (out.mkdir(), (out / "replicate_07.nwk.gz").touch()),
-        "replicate_07.nwk.gz: is in the way, and no bootstrap.json says what it is",
+        "replicate_07.nwk.gz: would be overwritten, and no bootstrap.json says what it is",
     ),
-    "no manifest": (lambda out, _: (out.mkdir(), (out / "bootstrap.json").write_text("[1]")), "is not a manifest"),
+    "no manifest": (lambda out, _: (out.mkdir(), (out / "bootstrap.json").write_text("[1]")), "not a manifest"),
     "a damaged manifest": (
         lambda out, _: (out.mkdir(), (out / "bootstrap.json").write_text('{"alignment": "abc", "model')),
-        "bootstrap.json: is not a manifest of phloem, or damaged. Name another --out",
+        "bootstrap.json: is damaged, or not a manifest of phloem. Choose another --out",
     ),
 }
 

@@ -12,7 +12,7 @@ from phloem.errors import AlignmentError, listed, quoted
 STATES = "ACGT"
 ANY = 0b1111
 ILLEGAL = 0
-# The IUPAC codes. U is T; a gap, `?` and N say nothing, so every state is possible.
+# The IUPAC codes; bit 0 is A, bit 1 C, bit 2 G, bit 3 T. U is T; gaps, `?` and N allow every state.
 MEMBERS = {
     "A": "A",
     "C": "C",
@@ -35,7 +35,7 @@ MEMBERS = {
     "-": "ACGT",
 }
 SYMBOLS = "".join(MEMBERS)
-# Symbols that proteins have and nucleotides have not.
+# Symbols of amino acids that are not nucleotide codes.
 PROTEIN_ONLY = frozenset("EFILPQZefilpqz*")
 
 
@@ -47,17 +47,17 @@ def _code_table() -> ByteArray:
     return table
 
 
-CODE_OF_BYTE = _code_table()  # (256,)  0 where the symbol is not a nucleotide's
+CODE_OF_BYTE = _code_table()  # (256,)  0 for bytes that are not nucleotide symbols
 
 
 def encode(sequence: str) -> ByteArray:
-    """State sets of a sequence, 0 where a symbol is none of ours."""
+    """State sets of a sequence, 0 for illegal symbols."""
     octets = np.frombuffer(sequence.encode("latin-1", "replace"), np.uint8)
     return CODE_OF_BYTE[octets]
 
 
 def letter_for(symbols: str) -> str:
-    """The one IUPAC letter for a set of symbols, such as M for AC; `!`, which is illegal, where there is none."""
+    """The IUPAC letter for a set of symbols, such as M for AC; `!`, an illegal symbol, if there is none."""
     members = {state for symbol in symbols.upper() if symbol.strip(", ") for state in MEMBERS.get(symbol, "!")}
     return next((letter for letter, states in MEMBERS.items() if set(states) == members), "!")
 
@@ -67,7 +67,7 @@ class Alignment:
     """Sequences of the same length, one per taxon, each site a set of possible states; taxon names differ."""
 
     taxa: tuple[str, ...]
-    states: ByteArray  # (taxa, sites)  bits A, C, G, T; 15 where nothing is known
+    states: ByteArray  # (taxa, sites)  bits A, C, G, T; 15 where the state is unknown
 
     def __post_init__(self) -> None:
         if self.states.ndim != 2 or len(self.states) != len(self.taxa) or len(set(self.taxa)) != len(self.taxa):
@@ -80,7 +80,7 @@ class Alignment:
 
     @classmethod
     def from_sequences(cls, taxa: Sequence[str], sequences: Sequence[str], source: str = "alignment") -> "Alignment":
-        """From one string a taxon, after checking everything that can be wrong with them."""
+        """From one string per taxon, after checking names, lengths and symbols."""
         _check_names(taxa, source)
         _check_lengths(taxa, sequences, source)
         states = np.stack([encode(sequence) for sequence in sequences])
@@ -98,7 +98,7 @@ def _check_names(taxa: Sequence[str], source: str) -> None:
     if odd := [name for name in taxa if not name.isprintable()]:
         raise AlignmentError(f"{source}: the name {quoted(odd[0])} has a control character. Rename the sequence.")
     if twice := [name for name, count in Counter(taxa).items() if count > 1]:
-        raise AlignmentError(f"{source}: more than one sequence is called {listed(twice)}. Names must differ.")
+        raise AlignmentError(f"{source}: several sequences are called {listed(twice)}. Give each a different name.")
 
 
 def _check_lengths(taxa: Sequence[str], sequences: Sequence[str], source: str) -> None:
@@ -117,7 +117,7 @@ def _illegal_symbol(taxa: Sequence[str], sequences: Sequence[str], illegal: np.n
     found = {sequences[row][column] for row, column in illegal[:10_000]}
     if found & PROTEIN_ONLY:
         return AlignmentError(
-            f"{source}: the sequences look like proteins (they have {listed(sorted(found & PROTEIN_ONLY))}). "
+            f"{source}: the sequences look like proteins (they contain {listed(sorted(found & PROTEIN_ONLY))}). "
             "Only nucleotides are supported."
         )
     row, column = illegal[0]
@@ -128,5 +128,5 @@ def _illegal_symbol(taxa: Sequence[str], sequences: Sequence[str], illegal: np.n
 
 
 def is_missing(alignment: Alignment) -> np.ndarray:
-    """Where nothing is known, (taxa, sites)."""
+    """Where the state is unknown, (taxa, sites)."""
     return np.asarray(alignment.states == ANY)

@@ -19,7 +19,7 @@ def is_nexus(content: bytes) -> bool:
 
 
 def without_comments(text: str) -> str:
-    """Text without its [comments], which may nest. Brackets inside quotes stay; quotes inside comments do not count."""
+    """Text without [comments], which may nest. Brackets inside quotes stay; quotes inside comments are ignored."""
     kept: list[str] = []
     depth = position = 0
     while found := (BRACKET if depth else BRACKET_OR_QUOTED).search(text, position):
@@ -36,15 +36,15 @@ def without_comments(text: str) -> str:
 
 
 def unquote(word: str) -> str:
-    """A word as it is meant: without quotes, and with apostrophes that were doubled inside them."""
+    """A word without its quotes; doubled apostrophes inside them become single."""
     return word[1:-1].replace("''", "'") if len(word) > 1 and word[0] == "'" == word[-1] else word
 
 
 def parse_nexus(source: str, text: str) -> Records:
-    """The sequences of the first DATA or CHARACTERS block, in the symbols that the rest of phloem knows."""
+    """The sequences of the first DATA or CHARACTERS block, in standard symbols."""
     block = _find_block(without_comments(text))
     if block is None:
-        raise AlignmentError(f"{source}: this NEXUS file has no DATA or CHARACTERS block, so no alignment.")
+        raise AlignmentError(f"{source}: no alignment: this NEXUS file has no DATA or CHARACTERS block.")
     settings = _settings(block)
     kind = settings.get("datatype", "standard")
     if not kind.startswith(NUCLEOTIDE_TYPES):
@@ -77,7 +77,7 @@ def _settings(block: str) -> dict[str, str]:
 
 
 def _rows(matrix: str, interleaved: bool, sites: int | None) -> Records:
-    """Names and sequences. A name can be quoted; a sequence can go on over lines and have blanks in it."""
+    """Names and sequences. A name can be quoted; a sequence can span lines and contain blanks."""
     names: list[str] = []
     rows: list[str] = []
     place: dict[str, int] = {}
@@ -102,12 +102,12 @@ def _check_counts(source: str, records: Records, settings: dict[str, str]) -> No
         stated = settings.get(key, "")
         if stated.isdigit() and int(stated) != found:
             raise AlignmentError(
-                f"{source}: the NEXUS file says {key}={stated} but its matrix has {found}. Mend one of them."
+                f"{source}: the NEXUS file says {key}={stated}, but its matrix has {found}. Correct one of them."
             )
 
 
 def _plain_symbols(records: Records, settings: dict[str, str]) -> Records:
-    """Replace the file's own symbols for gaps, missing data and `same as the first sequence`."""
+    """Replace the symbols that the file declares for gaps, missing data and `same as in the first sequence`."""
     own = {settings.get("gap", "-")[:1]: "-", settings.get("missing", "?")[:1]: "?"}
     match = settings.get("matchchar", "")[:1]
     first = records[0][1] if records else ""
@@ -126,5 +126,5 @@ def _plain_symbols(records: Records, settings: dict[str, str]) -> Records:
 
 
 def _resolve_sets(matrix: str) -> str:
-    """Sets of states, {AC} or (AC), as the one letter for them."""
+    """Replace sets of states, {AC} or (AC), by their one-letter code."""
     return re.sub(r"\{([^}]*)\}|\(([^)]*)\)", lambda found: letter_for(found.group(1) or found.group(2) or ""), matrix)

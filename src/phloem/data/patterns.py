@@ -1,4 +1,4 @@
-"""Site patterns: the distinct columns of an alignment with their counts, and an alignment in a few numbers."""
+"""Site patterns: the distinct columns of an alignment with their counts, and a summary of an alignment."""
 
 from dataclasses import dataclass
 from itertools import permutations
@@ -28,7 +28,7 @@ class SitePatterns:
 
     @property
     def alignment(self) -> Alignment:
-        """The alignment that the patterns were found in."""
+        """The alignment that the patterns come from."""
         return Alignment(self.taxa, self.states[:, self.pattern_of_site])
 
     @property
@@ -38,14 +38,14 @@ class SitePatterns:
 
 
 def compress(alignment: Alignment) -> SitePatterns:
-    """Equal columns once, with their counts. Per-pattern values map back to sites by `pattern_of_site`."""
+    """The distinct columns with their counts. Values per pattern map back to sites by `pattern_of_site`."""
     return _merge_columns(
         alignment.taxa, alignment.states, np.ones(alignment.site_count), np.arange(alignment.site_count)
     )
 
 
 def merge_relabelled(patterns: SitePatterns) -> SitePatterns:
-    """Patterns that are the same up to the names of the states, merged: Jukes–Cantor sees no difference."""
+    """Merge patterns that are equal up to the names of the states: Jukes–Cantor cannot tell them apart."""
     relabelled = np.stack([_rename(patterns.states, order) for order in permutations(range(len(STATES)))])
     # The least of the 24 renamings, by the first taxon where they differ, stands for all of them.
     least = relabelled[0].copy()
@@ -78,7 +78,7 @@ def _merge_columns(
 
 
 class AlignmentSummary(NamedTuple):
-    """The short report on an alignment. Identical sequences are kept: they are named, not removed."""
+    """What an alignment is like, in a few numbers. Identical sequences are listed, not removed."""
 
     taxa: int
     sites: int
@@ -91,7 +91,7 @@ class AlignmentSummary(NamedTuple):
 
 
 def summarize(alignment: Alignment) -> AlignmentSummary:
-    """Count what matters. A constant site is one that a single state can explain."""
+    """The summary. A constant site is one that a single state can explain."""
     missing = is_missing(alignment)
     common = np.bitwise_and.reduce(alignment.states, axis=0)
     groups: dict[bytes, list[str]] = {}

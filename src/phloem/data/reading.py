@@ -1,4 +1,7 @@
-"""Reading alignments: bundled examples by name, files by content (FASTA, PHYLIP, NEXUS, Clustal, Stockholm)."""
+"""Reading alignments: bundled examples by name, files by content (FASTA, PHYLIP, NEXUS, Clustal, Stockholm).
+
+Clustal and Stockholm are parsed here and not by Biopython, whose Clustal reader never returns from some damaged files.
+"""
 
 import io
 import re
@@ -15,17 +18,17 @@ from phloem.storage.files import read_bytes
 
 EXAMPLES = ("primates",)
 HEADER = re.compile(r"\s*(\d{1,9})[ \t]+(\d{1,9})(?!\S)")
-STRICT_NAME = 10  # columns of a name in the strict format, blanks included
+STRICT_NAME = 10  # columns of a name in strict PHYLIP, blanks included
 Records = list[tuple[str, str]]
 
 
 def find_trees(name: str | Path) -> Path:
-    """The tree file of that path or, where there is none, the bundled example of that name."""
+    """The tree file at that path or, if there is none, the bundled example of that name."""
     return _find(name, ".trees.nex")
 
 
 def find_alignment(name: str | Path) -> Path:
-    """The alignment of that path or, where there is none, the bundled example of that name."""
+    """The alignment at that path or, if there is none, the bundled example of that name."""
     return _find(name, ".fasta")
 
 
@@ -34,7 +37,7 @@ def _find(name: str | Path, suffix: str) -> Path:
     try:
         if path.exists():
             return path
-    except OSError:  # a directory that cannot be searched, a name that is too long: reading it says so
+    except OSError:  # an unreadable directory or too long a name: reading the file will say so
         return path
     if str(name) in EXAMPLES:
         return Path(str(files("phloem.data") / "examples" / f"{name}{suffix}"))
@@ -42,11 +45,11 @@ def _find(name: str | Path, suffix: str) -> Path:
 
 
 def parse_phylip(source: str, text: str) -> Records:
-    """The sequences under a header `taxa sites`. The four dialects look alike: the first one that fits is taken."""
+    """The sequences under a header `taxa sites`. The four dialects look alike: the first that fits is taken."""
     header, *lines = text.lstrip().splitlines()
     found = HEADER.match(header)
     if found is None:
-        raise AlignmentError(f"{source}: a PHYLIP file begins with its numbers of sequences and sites.")
+        raise AlignmentError(f"{source}: a PHYLIP file must begin with the numbers of sequences and sites.")
     taxa, sites = int(found.group(1)), int(found.group(2))
     lines = [line.rstrip() for line in lines if line.strip()]
     for attempt in (_interleaved, _sequential):
@@ -66,7 +69,7 @@ def _split_name(line: str, strict: bool) -> tuple[str, str]:
 
 
 def _interleaved(lines: list[str], taxa: int, sites: int, strict: bool) -> Records | None:
-    """Blocks of one line a taxon; names stand in the first block only."""
+    """Blocks of one line per taxon; only the first block has names."""
     if not taxa or len(lines) % taxa:
         return None
     records = [_split_name(line, strict) for line in lines[:taxa]]
@@ -77,7 +80,7 @@ def _interleaved(lines: list[str], taxa: int, sites: int, strict: bool) -> Recor
 
 
 def _sequential(lines: list[str], taxa: int, sites: int, strict: bool) -> Records | None:
-    """One taxon after the other, each over as many lines as its sites need."""
+    """One taxon after another, each on as many lines as its sites need."""
     records: Records = []
     rest: Iterator[str] = iter(lines)
     for line in rest:
@@ -98,8 +101,8 @@ def _complain(source: str, lines: list[str], taxa: int, sites: int) -> Alignment
         name, row = _split_name(lines[0], strict=False)
         what = f"the first sequence, {quoted(name)}, has {len(row)} sites on its first line"
     return AlignmentError(
-        f"{source}: does not fit its PHYLIP header of {taxa} sequences with {sites} sites ({what}). "
-        "Mend the header or the file."
+        f"{source}: does not match its PHYLIP header of {taxa} sequences with {sites} sites ({what}). "
+        "Correct the header or the sequences."
     )
 
 
@@ -113,7 +116,7 @@ def parse_stockholm(source: str, text: str) -> Records:
     """Lines `name piece` up to `//`; lines that begin with # are annotations."""
     lines = [line.strip() for line in text.splitlines()]
     if "//" not in lines:
-        raise AlignmentError(f"{source}: is not a whole Stockholm file: it has no line `//` at its end.")
+        raise AlignmentError(f"{source}: incomplete Stockholm file: the line `//` at its end is missing.")
     body = lines[: lines.index("//")]
     return _join(source, "Stockholm", (line.split() for line in body if line and line[0] != "#"))
 
@@ -124,7 +127,7 @@ def _join(source: str, form: str, lines: Iterable[list[str]]) -> Records:
     for words in lines:
         if not (len(words) == 2 or (form == "Clustal" and len(words) == 3 and words[2].isdigit())):
             raise AlignmentError(
-                f"{source}: in this {form} file {quoted(' '.join(words))} is not a name and a piece of sequence."
+                f"{source}: {form} lines have a name and a piece of sequence, not {quoted(' '.join(words))}."
             )
         pieces.setdefault(words[0], []).append(words[1])
     return [(name, "".join(parts)) for name, parts in pieces.items()]
@@ -137,11 +140,11 @@ def read_alignment(path: str | Path) -> Alignment:
 
 
 def parse_alignment(content: bytes, *, source: str = "alignment") -> Alignment:
-    """The alignment in a file's content."""
+    """The alignment in the content of a file."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
-        raise AlignmentError(f"{source}: is not a text file (byte {problem.start + 1}). Give an alignment.") from None
+        raise AlignmentError(f"{source}: not a text file (byte {problem.start + 1}). Give an alignment.") from None
     records = _parse(source, text)
     return Alignment.from_sequences([name for name, _ in records], [row for _, row in records], source)
 
@@ -161,11 +164,11 @@ def _parse(source: str, text: str) -> Records:
     if HEADER.match(start):
         return parse_phylip(source, text)
     raise AlignmentError(
-        f"{source}: is no alignment that phloem knows. Give FASTA, PHYLIP, NEXUS, Stockholm or Clustal, also gzipped."
+        f"{source}: not a known alignment format. Give FASTA, PHYLIP, NEXUS, Stockholm or Clustal, plain or gzipped."
     )
 
 
 def _parse_fasta(text: str) -> Records:
-    """A sequence's name is the first word of its title, as in most programs."""
+    """The name of a sequence is the first word of its title, as in most programs."""
     records = SimpleFastaParser(io.StringIO(text.lstrip()))
     return [(title.split(maxsplit=1)[0] if title.split() else "", "".join(row.split())) for title, row in records]

@@ -1,4 +1,11 @@
-"""exp and log in plain arithmetic, so that loops over them become vector code, which library calls do not."""
+"""exp and log in plain arithmetic: loops over them become vector code, which library calls prevent.
+
+exp(x) = 2^k · exp(r) with k = round(x / log 2) and |r| ≤ log 2 / 2, where the series up to r^11 gives 14 digits, and up
+to r^6, in single precision, 6 or 7.
+
+log(x) = k log 2 + log m for x = 2^k · m with m from 1/√2 to √2, and log m = 2 artanh(s) with s = (m - 1) / (m + 1),
+|s| ≤ 0.172, where the series up to s^19 gives 15 digits.
+"""
 
 from typing import Any
 
@@ -56,7 +63,7 @@ def same_type(_context: Any, _number: Any, like: Any) -> Any:
 
 @intrinsic
 def is_single(_context: Any, number: Any) -> Any:
-    """Whether a number is of single precision: a constant, so that the branch that is not taken disappears."""
+    """Whether a number is of single precision: a constant, so that the branch not taken is compiled away."""
 
     def generate(context: Any, _builder: Any, signature: Any, _arguments: Any) -> Any:
         return context.get_constant(types.boolean, signature.args[0] == types.float32)
@@ -66,9 +73,9 @@ def is_single(_context: Any, number: Any) -> Any:
 
 @vector_kernel
 def exp_below_zero(x):
-    """exp(x) for x ≤ 0; what is too small for a normal number gives about the least of them."""
+    """exp(x) for x ≤ 0; results too small for a normal number become about the least of them."""
     least = same_type(-87.0, x) if is_single(x) else same_type(-708.0, x)
-    x = least if x < least else x  # what is not a number stays so
+    x = least if x < least else x  # nan stays nan
     k = nearest(x * same_type(LOG2_E, x))
     r = (x - k * same_type(LOG_2_HIGH, x)) - k * same_type(LOG_2_LOW, x)
     series = same_type(1 / 720, x)
@@ -89,7 +96,7 @@ def exp_below_zero(x):
 
 @intrinsic
 def split_power(_context: Any, number: Any) -> Any:
-    """(k, m) as above of a normal number above zero, both as doubles."""
+    """(k, m) of a normal number x = 2^k · m above zero, both as doubles."""
     word, double = ir.IntType(64), ir.DoubleType()
 
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:

@@ -1,4 +1,10 @@
-"""The one JIT policy: how every kernel of phloem is compiled; rows of arrays as bare pointers."""
+"""The one JIT policy: how every kernel of phloem is compiled; rows of arrays as bare pointers.
+
+A slice of an array costs two atomic reference counts and hides its stride from the compiler; for rows of
+a few hundred bytes that is as much as the arithmetic on them. A pointer costs nothing, and with constant
+offsets the loops over it become vector code. The caller owns the array for as long as the pointer lives, and no
+bounds are checked.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +15,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., object])
-Pointer: TypeAlias = Any  # what `at` and `shift` give
+Pointer: TypeAlias = Any  # returned by `at`, `shift` and `from_address`
 
 
 def kernel(function: Function) -> Function:
@@ -30,18 +36,18 @@ def _compile(function: Function, **options: Any) -> Function:
     policy: dict[str, Any] = {"nogil": True, "error_model": "numpy"} | options
     try:
         return cast(Function, numba.njit(cache=True, **policy)(function))
-    except RuntimeError:  # nowhere to write: every process compiles for itself
+    except RuntimeError:  # no place to write the cache: every process compiles for itself
         return cast(Function, numba.njit(**policy)(function))
 
 
 def cache_directory() -> Path | None:
-    """Where the kernels' machine code is kept: beside the sources, else in the user's cache, else nowhere."""
+    """Where machine code is cached: beside the sources, else in the user's cache directory, else nowhere (None)."""
     path = cast(Any, _probe).stats.cache_path
     return Path(path) if path else None
 
 
 def has_compiled() -> bool:
-    """Whether anything has been compiled on this machine before."""
+    """Whether any kernel has been compiled on this machine before."""
     directory = cache_directory()
     return directory is not None and any(directory.glob("*.nbc"))
 
@@ -53,14 +59,14 @@ def _probe() -> int:
 
 @intrinsic
 def wide_vectors(_context: Any) -> Any:
-    """Let the loops of the calling kernel use the widest vectors that the machine has.
+    """Let the loops of the calling kernel use the widest vectors of the machine.
 
-    LLVM stays with half of AVX-512's width unless a function asks for all of it; the matrix products beside our kernels
-    use it in any case. Elsewhere this changes nothing.
+    LLVM uses half of AVX-512's width unless a function asks for all of it; the matrix products that run beside our
+    kernels use it anyway. On other machines this changes nothing.
     """
 
     def generate(context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
-        # llvmlite knows no such attribute and would refuse it, but LLVM reads it.
+        # llvmlite's own check refuses this attribute, but LLVM reads it.
         set.add(builder.function.attributes, '"prefer-vector-width"="512"')
         return context.get_dummy_value()
 
@@ -71,7 +77,7 @@ def wide_vectors(_context: Any) -> Any:
 def at(_context: Any, array: Any, offset: Any) -> Any:
     """A pointer to element `offset` of a contiguous array, counted over all its axes."""
     if not (isinstance(array, types.Array) and array.layout == "C" and isinstance(offset, types.Integer)):
-        raise numba.TypingError("at: a contiguous array and an integer are needed")
+        raise numba.TypingError("at: needs a contiguous array and an integer")
     signature = types.CPointer(array.dtype)(array, types.intp)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -85,7 +91,7 @@ def at(_context: Any, array: Any, offset: Any) -> Any:
 def shift(_context: Any, pointer: Any, offset: Any) -> Any:
     """The pointer `offset` elements further on."""
     if not (isinstance(pointer, types.CPointer) and isinstance(offset, types.Integer)):
-        raise numba.TypingError("shift: a pointer and an integer are needed")
+        raise numba.TypingError("shift: needs a pointer and an integer")
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.gep(arguments[0], [arguments[1]])
@@ -95,9 +101,9 @@ def shift(_context: Any, pointer: Any, offset: Any) -> Any:
 
 @intrinsic
 def from_address(_context: Any, like: Any, address: Any) -> Any:
-    """A pointer to the memory at an address, which holds elements of an array's type."""
+    """A pointer to the memory at an address, to elements of the type of the array `like`."""
     if not (isinstance(like, types.Array) and isinstance(address, types.Integer)):
-        raise numba.TypingError("from_address: an array and an integer are needed")
+        raise numba.TypingError("from_address: needs an array and an integer")
     signature = types.CPointer(like.dtype)(like, types.intp)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

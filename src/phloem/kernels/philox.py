@@ -1,7 +1,7 @@
 """Philox4x64-10 (Salmon et al. 2011) inside kernels: the numbers of `RandomStream` without a generator object.
 
-A block is a function of a key and a counter alone, so any kernel can draw any particle's numbers. The
-doubles are, bit for bit, those of numpy's `Generator(Philox(key, counter)).random()`.
+A block is a function of a key and a counter alone, so any kernel can draw any particle's numbers. The doubles are
+those of numpy's `Generator(Philox(key, counter)).random()`, bit for bit.
 """
 
 import math
@@ -54,7 +54,7 @@ def block(key: WordArray, low: int, particle: int, step: int) -> tuple[int, int,
 
 @kernel
 def fill_uniform(key: WordArray, particle: int, step: int, numbers: FloatArray) -> None:
-    """Uniform numbers in [0, 1): the first ones of the stream's generator at that particle and step."""
+    """Uniform numbers in [0, 1): the first that the stream's generator gives for that particle and step."""
     for start in range(0, len(numbers), 4):
         # numpy counts before it draws, so its first block has number 1.
         words = block(key, start // 4 + 1, particle, step)
@@ -68,7 +68,7 @@ def fill_normal(key: WordArray, particle: int, step: int, numbers: FloatArray) -
     for start in range(0, len(numbers), 4):
         words = block(key, start // 4 + 1, particle, step)
         for pair in range(2):
-            # 1 - u is never zero, and so its logarithm finite.
+            # 1 - u is never zero, so its logarithm is finite.
             radius = math.sqrt(-2.0 * math.log(1.0 - (words[2 * pair] >> np.uint64(11)) * UNIT))
             angle = 2.0 * math.pi * ((words[2 * pair + 1] >> np.uint64(11)) * UNIT)
             place = start + 2 * pair
@@ -80,6 +80,6 @@ def fill_normal(key: WordArray, particle: int, step: int, numbers: FloatArray) -
 
 @kernel
 def fill_normal_rows(key: WordArray, first_particle: int, step: int, rows: FloatArray) -> None:
-    """One particle a row, from `first_particle` on."""
+    """Standard normal numbers, one particle a row, starting with `first_particle`."""
     for row in range(len(rows)):
         fill_normal(key, first_particle + row, step, rows[row])

@@ -5,7 +5,7 @@ import numpy as np
 from phloem.arrays import FloatArray, IntArray, LongArray
 from phloem.kernels.jit import kernel
 
-# Shares are sums of many weights: one that is this near a line has not crossed it.
+# Shares are sums of many weights: one this close to a threshold has not crossed it.
 ROUNDING = 1e-9
 
 
@@ -13,8 +13,8 @@ ROUNDING = 1e-9
 def interval_places(cumulative: FloatArray, values: FloatArray, share: float) -> tuple[int, int]:
     """First and last place of the narrowest run of sorted values that holds more than `share` of the weight.
 
-    `cumulative` is (values + 1,), from zero to the whole weight. Of equally narrow runs it is the first; where none
-    holds more than the share, all values.
+    `cumulative` is (values + 1,), from zero to the total weight. Of equally narrow runs the first is taken; if none
+    holds more than the share, all values are.
     """
     count = len(values)
     needed = (share + ROUNDING) * cumulative[count]
@@ -35,7 +35,7 @@ def interval_places(cumulative: FloatArray, values: FloatArray, share: float) ->
 
 @kernel
 def middle(cumulative: FloatArray, values: FloatArray) -> float:
-    """The median of sorted values: half of the weight is on either side; halfway between two where the line is."""
+    """The median of sorted values, with half of the weight on either side; where two qualify, their midpoint."""
     total = cumulative[len(values)]
     lower = 0
     while cumulative[lower + 1] < (0.5 - ROUNDING) * total:
@@ -84,8 +84,8 @@ def describe_groups(
 ) -> FloatArray:
     """`describe` for every group, (groups, 5); value (row, column) has the row's weight and is in groups[kind, column].
 
-    `order` sorts all values at once; dealt out to the groups in that order they are sorted there too. Rows without
-    weight are left out, and groups in which nothing is left get nan.
+    `order` sorts all values at once; dealt out to the groups in that order they are sorted there too. Rows of zero
+    weight are left out; groups left empty get nan.
     """
     rows, columns = values.shape
     starts = np.zeros(group_count + 1, np.int64)

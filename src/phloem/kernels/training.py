@@ -53,7 +53,7 @@ def adam_update(
     epsilon: float,
     clipping: float,
 ) -> bool:
-    """parameter -= rate · m̂ / (√v̂ + ε), with the moments' decay.
+    """Adam (Kingma & Ba 2015): parameter -= rate · m̂ / (√v̂ + ε).
 
     A gradient whose norm, over all parameters, exceeds `clipping` times the norm expected from the second moments is
     scaled down to it. A gradient that is not finite moves nothing, and the result is False.
@@ -89,7 +89,7 @@ def adam_update(
 
 @kernel
 def log_mean_exp(values: FloatArray) -> float:
-    """log (1/K) Σ_i exp(values_i), safe from overflow; -inf where all are."""
+    """log (1/K) Σ_i exp(values_i), safe from overflow; -inf if all values are."""
     greatest = values.max()
     if greatest == -math.inf:
         return -math.inf

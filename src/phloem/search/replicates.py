@@ -1,4 +1,4 @@
-"""A directory of bootstrap replicates: one tree file each, and a manifest that says what they were made from."""
+"""A directory of bootstrap replicates: one tree file each, and a manifest that says how they were made."""
 
 import gzip
 import hashlib
@@ -19,22 +19,22 @@ from phloem.trees.writing import format_newick
 
 MANIFEST = "bootstrap.json"
 TREE_FILE = re.compile(r"replicate_\d+\.nwk\.gz")
-# What a manifest that was written when IQ-TREE was the only method stands for.
+# Settings of manifests written when IQ-TREE was the only method.
 BEFORE_METHODS: dict[str, Any] = {"method": "iqtree", "keep": 0, "within": None}
-WAY_OUT = "Name another --out, or delete the files in this one."
+WAY_OUT = "Choose another --out, or delete the files in this one."
 
 
 class ReplicateDirectory:
     """Tree files `replicate_01.nwk.gz`, …, all made from the same alignment with the same settings.
 
-    `bootstrap.json` holds those settings and, for every file that is whole, its hash and the program that made it.
-    A file that it does not list, or with another hash, is not there. Files may be added from several threads.
+    `bootstrap.json` holds those settings and, for every complete file, its hash and the program that made it. Files
+    that it does not list, or with another hash, count as missing. Several threads may add files.
     """
 
     def __init__(self, directory: Path, alignment: Alignment, config: BootstrapConfig) -> None:
-        """Look at the directory, which need not exist, and change nothing; an error if it has other replicates.
+        """Read the manifest, if there is one, and change nothing; replicates made otherwise are an error.
 
-        The method must be settled.
+        The method must not be `auto`.
         """
         self.directory = directory
         self._settings = {
@@ -50,15 +50,15 @@ class ReplicateDirectory:
         self._lock = Lock()
 
     def tree_file(self, replicate: int) -> Path:
-        """Where a replicate's trees are, or will be. More replicates change no names."""
+        """Where the trees of a replicate are, or will be; the name does not depend on the number of replicates."""
         return self.directory / f"replicate_{replicate:02}.nwk.gz"
 
     def log_file(self, replicate: int) -> Path:
-        """Where the log of a replicate that failed is kept."""
+        """Where the log of a failed replicate is kept."""
         return self.directory / f"replicate_{replicate:02}.log"
 
     def is_whole(self, replicate: int) -> bool:
-        """Whether the replicate is there, byte for byte as it was written."""
+        """Whether the file of a replicate exists, byte for byte as it was written."""
         path = self.tree_file(replicate)
         if path.name not in self._files:
             return False
@@ -75,18 +75,18 @@ class ReplicateDirectory:
         return self._files[self.tree_file(replicate).name]["program"]
 
     def prepare(self) -> None:
-        """Make the directory and its manifest, so that a place that cannot be written is known before any work."""
+        """Create the directory and its manifest, so that a directory that cannot be written fails before any work."""
         try:
             self.directory.mkdir(exist_ok=True)
         except FileNotFoundError:
-            raise FileProblem(f"{self.directory}: its parent directory does not exist. Make it first.") from None
+            raise FileProblem(f"{self.directory}: its parent directory does not exist. Create it first.") from None
         except (OSError, ValueError) as problem:
             reason = getattr(problem, "strerror", None) or problem
-            raise FileProblem(f"{self.directory}: cannot be made ({reason}). Name another --out.") from None
+            raise FileProblem(f"{self.directory}: cannot be created ({reason}). Choose another --out.") from None
         self._write_manifest()
 
     def add(self, replicate: int, sample: TreeSample, program: str) -> None:
-        """Write a replicate's trees: the same trees give the same bytes. A log of an earlier failure goes."""
+        """Write the trees of a replicate, equal trees as equal bytes, and remove the log of an earlier failure."""
         path = self.tree_file(replicate)
         lines = format_newick(sample.topologies, sample.taxa)
         content = gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
@@ -95,11 +95,11 @@ class ReplicateDirectory:
                 stream.write(content)
             self._files[path.name] = {"sha256": hashlib.sha256(content).hexdigest(), "program": program}
             self._write_manifest()
-            with suppress(OSError):  # most often there is none
+            with suppress(OSError):  # usually there is none
                 self.log_file(replicate).unlink()
 
     def keep_log(self, replicate: int, log: bytes) -> Path:
-        """Write what a program printed before it failed."""
+        """Save what a program printed before it failed."""
         path = self.log_file(replicate)
         with self._lock, atomic_write(path) as stream:
             stream.write(log)
@@ -119,7 +119,7 @@ class ReplicateDirectory:
             self._check_no_foreign_files()
             return {}
         except NotADirectoryError:
-            raise FileProblem(f"{self.directory}: is not a directory. Name another --out.") from None
+            raise FileProblem(f"{self.directory}: is not a directory. Choose another --out.") from None
         except (OSError, ValueError) as problem:
             raise cannot_read(path, problem) from None
         try:
@@ -130,7 +130,7 @@ class ReplicateDirectory:
                 for name, entry in found["files"].items()
             }
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise FileProblem(f"{path}: is not a manifest of phloem, or damaged. {WAY_OUT}") from None
+            raise FileProblem(f"{path}: is damaged, or not a manifest of phloem. {WAY_OUT}") from None
         if settings == self._settings:
             return files
         if any((self.directory / name).exists() for name in files):
@@ -138,12 +138,12 @@ class ReplicateDirectory:
         return {}  # nothing was ever finished with those settings
 
     def _check_no_foreign_files(self) -> None:
-        """A file of ours never is without a manifest: others must not be written over."""
+        """Raise if there are tree files without a manifest: they are not ours to overwrite."""
         if foreign := sorted(self.directory.glob("replicate_*.nwk.gz")):
-            raise FileProblem(f"{foreign[0]}: is in the way, and no {MANIFEST} says what it is. {WAY_OUT}")
+            raise FileProblem(f"{foreign[0]}: would be overwritten, and no {MANIFEST} says what it is. {WAY_OUT}")
 
     def _difference(self, settings: dict[str, Any]) -> str:
-        """What another manifest's settings have that ours have not."""
+        """How the settings of a manifest differ from ours."""
         differing = [key for key, value in settings.items() if value != self._settings[key]]
         return " and ".join(
             "of another alignment" if key == "alignment" else f"with {key} {settings[key]}, not {self._settings[key]}"
@@ -152,7 +152,7 @@ class ReplicateDirectory:
 
 
 def method_in(directory: Path) -> str | None:
-    """The method of the replicates that are there; None if there are none, or not of a method that we know."""
+    """The method of the replicates in a directory; None if there are none, or if the method is unknown."""
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
         found = BEFORE_METHODS | json.loads((directory / MANIFEST).read_bytes())
         if any((directory / name).exists() for name in found["files"]) and found["method"] in BOOTSTRAP_METHODS[1:]:

@@ -86,7 +86,7 @@ class ScoredMoves(NamedTuple):
 
 
 class SearchTree:
-    """A tree hung on taxon 0. The room for it is used again for the next one."""
+    """A tree rooted on taxon 0, whose arrays are reused for the next one."""
 
     def __init__(self, surface: Surface) -> None:
         self._surface = surface
@@ -169,7 +169,7 @@ class SearchTree:
             tables.lengths[[node, sibling, kept, moved, above]] = lengths
 
     def score_regrafts(self, node: int, *, tolerance: float) -> tuple[IntArray, FloatArray]:
-        """Where the subtree below a node could hang instead, and the log-likelihoods, with only its branch fitted."""
+        """Where the subtree below a node could be grafted instead, and the log-likelihoods, with only its branch fitted."""
         surface = self._surface
         return score_regrafts(
             self._tables, surface.rates, surface.tables, self._terms, node, tolerance, np.empty(surface.width)
@@ -177,12 +177,12 @@ class SearchTree:
 
     @property
     def movable(self) -> IntArray:
-        """The nodes whose subtrees could hang elsewhere: all but taxon 0 and its neighbour."""
+        """The nodes whose subtrees could be grafted elsewhere: all but taxon 0 and its neighbour."""
         nodes: IntArray = np.flatnonzero(self._tables.parent > 0).astype(np.int32)
         return nodes
 
     def regraft(self, node: int, place: int) -> None:
-        """Hang the subtree below a node on the branch above another one."""
+        """Graft the subtree below a node into the branch above another one."""
         cut_off(self._tables, node)
         graft_into(self._tables, node, place)
 

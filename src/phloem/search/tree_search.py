@@ -1,4 +1,4 @@
-"""The search: climbs from many starts, then from perturbed good trees, until nothing better turns up."""
+"""The search: starting trees by parsimony and neighbour joining, climbs from them, then from perturbed good trees."""
 
 import math
 from collections.abc import Sequence
@@ -24,34 +24,34 @@ from phloem.threads import share_tasks
 from phloem.trees.topology import TopologyBatch
 
 LEAST_TAXA = 3
-# Branches of neighbour joining can be negative, which no model understands; optimised ones are not shorter either.
+# Neighbour joining can give negative lengths; optimised lengths are not shorter than this either.
 LEAST_LENGTH = 1e-8
 MOST_ROUNDS = 20  # over all subtrees; four or five are usual
-LARGEST_ROUNDS = 2_000_000  # nodes² · rounds: of 500 taxa and more few or none can be paid for
+LARGEST_ROUNDS = 2_000_000  # nodes² · rounds: few or none for 500 taxa and more
 SYMMETRY = 1e-9  # how much d(i, j) and d(j, i) may differ, as a share of the largest distance
 PARSIMONY_TREES = 99  # one more comes from neighbour joining
 FIRST_CLIMBS = 20  # from the best of them
 CLIMBS_AT_A_TIME = 10  # fixed, so that the number of threads changes nothing
 POOL = 5  # peaks that are perturbed
 STRENGTH = 1.0  # random interchanges of a perturbation, for each inner branch
-REACH = 50.0  # log-likelihood units below the best tree from which on a tree is of no use to any replicate
+REACH = 50.0  # log-likelihood units below the best tree, beyond which a tree is of no use to any replicate
 SAME = 0.02  # peaks that differ by less are resolutions of one tree with branches of no length
-PROMISING = 10.0  # a subtree moved may score so much less than the best tree before the other branches are fitted
+PROMISING = 10.0  # how far below the best tree a regraft may score before the other branches are fitted
 SATURATED = 3.0  # distances beyond this say nothing
 START_LENGTH = 0.05
 
 
 def parsimony_topologies(patterns: SitePatterns, count: int, *, stream: RandomStream) -> TopologyBatch:
-    """Taxa added in random order, each on a branch where the parsimony score grows least, equally good ones alike.
+    """Trees grown in random order of the taxa, each added where the parsimony score grows least, ties at random.
 
-    Then subtrees are moved for as long as that lowers the score. Where the patterns say nothing the trees are uniform
-    draws. The first trees are the same however many are made.
+    Then subtrees are moved as long as that lowers the score. If the patterns say nothing the trees are uniform draws.
+    The first trees do not depend on `count`.
     """
     taxa = len(patterns.taxa)
     if taxa < LEAST_TAXA:
         raise BadArgument(f"parsimony trees: {taxa} taxa. An unrooted tree needs at least {LEAST_TAXA}.")
     if count < 0:
-        raise BadArgument(f"parsimony trees: {count} trees asked for. Ask for 0 or more.")
+        raise BadArgument(f"parsimony trees: a count of {count}. Give 0 or more.")
     kept = can_tell_trees_apart(patterns)
     states = np.ascontiguousarray(patterns.states[:, kept])
     weights = patterns.counts[kept].astype(np.int64)
@@ -71,21 +71,21 @@ def parsimony_topologies(patterns: SitePatterns, count: int, *, stream: RandomSt
 def can_tell_trees_apart(patterns: SitePatterns) -> BoolArray:
     """The patterns whose parsimony score may differ between trees, (patterns,).
 
-    It is the same on all trees where one state fits every taxon, and where all that is known are single states of
-    which at most one occurs twice. Then it is the same on all trees of some of the taxa, too.
+    It is the same on all trees if one state fits every taxon, or if all known states are unambiguous and at most one
+    occurs more than once. Then it is the same on all trees of a subset of the taxa, too.
     """
     common = np.bitwise_and.reduce(patterns.states, axis=0) != 0
     single = 1 << np.arange(len(STATES), dtype=np.uint8)
     occurrences = np.stack([(patterns.states == state).sum(axis=0) for state in single])  # (states, patterns)
     clear = occurrences.sum(axis=0) + (patterns.states == ANY).sum(axis=0) == len(patterns.taxa)
-    told: BoolArray = ~(common | (clear & ((occurrences >= 2).sum(axis=0) <= 1)))
-    return told
+    informative: BoolArray = ~(common | (clear & ((occurrences >= 2).sum(axis=0) <= 1)))
+    return informative
 
 
 def neighbor_joining(distances: FloatArray) -> tuple[TopologyBatch, FloatArray]:
     """The tree of neighbour joining as a batch of one, and its lengths (1, 2n-3), none below `LEAST_LENGTH`.
 
-    Of distances along a tree it is that tree. Of pairs that are equally good the lowest is joined.
+    Distances along a tree give that tree. Of equally good pairs the first is joined.
     """
     _check_distances(distances)
     symmetric = 0.5 * (distances + distances.T)
@@ -96,13 +96,11 @@ def neighbor_joining(distances: FloatArray) -> tuple[TopologyBatch, FloatArray]:
 
 def _check_distances(distances: FloatArray) -> None:
     if distances.ndim != 2 or len(distances) != distances.shape[1] or len(distances) < LEAST_TAXA:
-        raise BadArgument(
-            f"distances of shape {distances.shape}: a square table of at least {LEAST_TAXA} taxa is needed."
-        )
+        raise BadArgument(f"distances of shape {distances.shape}: give a square matrix of at least {LEAST_TAXA} taxa.")
     if not np.isfinite(distances).all() or (distances < 0).any():
-        raise BadArgument("distances: some are negative or not finite. Bound them first.")
+        raise BadArgument("distances: some are negative or not finite. Clip them first.")
     if np.abs(distances - distances.T).max() > SYMMETRY * distances.max():
-        raise BadArgument("distances: the table is not symmetric. Both directions of a pair must have one distance.")
+        raise BadArgument("distances: the matrix is not symmetric. Give each pair one distance.")
 
 
 class Start(NamedTuple):
@@ -114,7 +112,7 @@ class Start(NamedTuple):
 
 
 class TreeSearch:
-    """Climbs on one surface, some at a time; what they see goes to the visits."""
+    """Climbs on one surface, several at a time; the trees they see are added to the visits."""
 
     def __init__(self, surface: Surface, visits: Visits, *, stream: RandomStream, threads: int, stop: Event) -> None:
         self._visits = visits
@@ -154,9 +152,9 @@ class TreeSearch:
         self._visits.add([part for _, parts in filter(None, ended) for part in parts])
 
     def regrafted(self) -> list[Start]:
-        """The best tree with one subtree elsewhere: the most promising of such trees that were never visited.
+        """The best tree with one subtree regrafted: the most promising of those trees that were never visited.
 
-        Interchanges cannot move a subtree far when all places on the way are worse.
+        Interchanges cannot move a subtree far if every place on the way is worse.
         """
         room = self._rooms.get()
         room.place(self.best.topology, self.best.lengths)

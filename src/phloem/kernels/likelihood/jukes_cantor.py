@@ -6,10 +6,8 @@ weight w, with respect to m. Then sum O·m = w, and because a + b/4 = 1/4 the gr
 
     d log L / dt = -4/3 · (w - S · sum(O) / 4)
 
-Patterns go through in blocks of `BLOCK`, laid out (node, state, pattern), so that a block stays in cache and
-every loop is vector code. Messages are formed where they are used: a tip and an interior node look the same,
-a row of p and S. Where a sum becomes small the pattern is multiplied by a power of two, node by node, so that
-no number of taxa underflows.
+Patterns go through in blocks (see blocks.py). Messages are formed where they are used: a tip and an interior node
+look the same, a row of p and S.
 """
 
 import math
@@ -20,8 +18,7 @@ from phloem.arrays import FloatArray, IntArray
 from phloem.kernels.jit import at, shift, vector_kernel, wide_vectors
 from phloem.kernels.likelihood.blocks import BLOCK, FOURTH, SECOND, STATES, THIRD, clear, rescale, undo_scaling
 
-# A row is p and then S: with both in one the compiler compares few addresses before it dares to run a loop as
-# vector code.
+# A row is p and then S: kept together, the compiler has fewer addresses to compare before it vectorises a loop.
 LAST = 4 * BLOCK
 ROW = 5 * BLOCK
 RATE = 4.0 / 3.0
@@ -132,7 +129,7 @@ def _tip_outside(products, row, down, sibling, change, stay):
 
 @vector_kernel
 def _sum_block(values):
-    """The sum of a block's numbers in one fixed order, with four partial sums."""
+    """The sum over a block in one fixed order, with four partial sums."""
     s0, s1, s2, s3 = values[0], values[1], values[2], values[3]
     for i in range(4, BLOCK, 4):
         s0 += values[i]
@@ -144,14 +141,14 @@ def _sum_block(values):
 
 @vector_kernel
 def _row(tips, partials, node, leaf_count):
-    """Where a node's p and S are."""
+    """A pointer to a node's p and S."""
     if node < leaf_count:
         return shift(tips, node * ROW)
     return shift(partials, (node - leaf_count) * ROW)
 
 
 @vector_kernel
-def _climb(neighbors, change, stay, tips, partials, steps, scaled, small, factor):
+def _go_up(neighbors, change, stay, tips, partials, steps, scaled, small, factor):
     """Partials and sums of all interior nodes but the root for one block; whether any was rescaled."""
     nodes = len(neighbors)
     leaf_count = nodes // 2 + 1
@@ -238,8 +235,8 @@ def evaluate_chunks(
 
     tips (blocks, n, 5, BLOCK), each tip's p and S, in the precision in which to work; weights (blocks, BLOCK);
     rescaling is (small, factor). No gradients are computed where `gradients` has no columns. Task
-    tree · chunks + chunk has places of its own: calls for different tasks can run at once. Chunks are as large
-    as the caller says, whatever the number of threads, so that sums have one order.
+    tree · chunks + chunk writes to places that no other task writes to, so tasks can run in parallel. The size of
+    a chunk does not depend on the number of threads, so that sums have one order.
     """
     wide_vectors()
     nodes = neighbors.shape[1]
@@ -271,7 +268,7 @@ def evaluate_chunks(
         for block in range(chunk * blocks_per_chunk, min((chunk + 1) * blocks_per_chunk, blocks)):
             # Pointers are taken anew for each block: numba frees an array after the last use of its name.
             own_tips, partials = at(tips, block * leaf_count * ROW), at(interior, 0)
-            rescaled = _climb(table, change, stay, own_tips, partials, steps, scaled, small, factor)
+            rescaled = _go_up(table, change, stay, own_tips, partials, steps, scaled, small, factor)
             for column in range(3):
                 child = table[nodes - 1, column]
                 row = _row(own_tips, partials, child, leaf_count)

@@ -1,12 +1,11 @@
-"""Log-likelihoods under any model of nucleotides, with derivatives for every transition matrix.
+"""Log-likelihoods under any nucleotide model, with derivatives for every transition matrix.
 
 For category c and the branch above node v the caller gives P[v, c]; the message to the parent is m = P·p.
 Going down, O is the derivative of the site's log-likelihood, times the site's weight, with respect to m, and
 
     d log L / dP[v, c] = sum over patterns of  O ⊗ p
 
-which torch carries on into branch lengths and model parameters. Layout, blocks and rescaling are those of
-jukes_cantor.py.
+which torch carries on into branch lengths and model parameters. Patterns go through in blocks (see blocks.py).
 """
 
 import math
@@ -20,7 +19,7 @@ from phloem.kernels.likelihood.blocks import BLOCK, FOURTH, MATRIX, SECOND, STAT
 
 @vector_kernel
 def _multiply(result, matrix, row, column, vector):
-    """P·p or Pᵀ·O for each pattern, by the distances of the matrix's rows and columns: (4, 1) or (1, 4)."""
+    """P·p or Pᵀ·O for each pattern, by the strides of the matrix's rows and columns: (4, 1) or (1, 4)."""
     for state in range(4):
         first = row * state
         w0, w1 = matrix[first], matrix[first + column]
@@ -63,7 +62,7 @@ def _outer(derivative, outside, partial):
 
 
 @vector_kernel
-def _climb(neighbors, matrices, category, tips, partial, message, sums, steps, scaled, small, factor):
+def _go_up(neighbors, matrices, category, tips, partial, message, sums, steps, scaled, small, factor):
     """Partials and messages of all nodes below the root for one category of one block, children first."""
     nodes = len(neighbors)
     leaf_count = nodes // 2 + 1
@@ -173,8 +172,8 @@ def evaluate_chunks(
     matrices (trees, 2n-3, categories, 4, 4), invariant (4,) the proportion of invariant sites times the
     frequencies, constant (blocks, 4, BLOCK) 1 where all tips may have the state. Derivatives have shapes
     (trees, chunks, …) and start at zero; none are computed where matrix_derivatives has no chunks. Task
-    tree · chunks + chunk has places of its own: calls for different tasks can run at once. Chunks are as
-    large as the caller says, whatever the number of threads, so that sums have one order.
+    tree · chunks + chunk writes to places that no other task writes to, so tasks can run in parallel. The size of
+    a chunk does not depend on the number of threads, so that sums have one order.
     """
     nodes = neighbors.shape[1]
     blocks, categories = len(tips), len(category_weights)
@@ -202,7 +201,7 @@ def evaluate_chunks(
         for block in range(chunk * blocks_per_chunk, min((chunk + 1) * blocks_per_chunk, blocks)):
             powers[:] = 0
             for category in range(categories):
-                _climb(
+                _go_up(
                     table,
                     matrices[tree],
                     category,

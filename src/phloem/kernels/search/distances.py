@@ -1,4 +1,13 @@
-"""Maximum-likelihood distances, and neighbour joining (Saitou & Nei 1987; Studier & Keppler 1988)."""
+"""Maximum-likelihood distances, every two taxa as a tree of one branch, and neighbour joining.
+
+Neighbour joining (Saitou & Nei 1987) uses the criterion of Studier & Keppler (1988): of m clusters with distances d and
+sums r(i) = Σ_k d(i, k), the pair with least (m-2)·d(i, j) - r(i) - r(j) is joined:
+
+    length(i) = d(i, j)/2 + (r(i) - r(j)) / (2(m-2)),   length(j) = d(i, j) - length(i)
+    d(new, k) = (d(i, k) + d(j, k) - d(i, j)) / 2
+
+until three are left, which meet in the root. Distances along a tree give that tree back.
+"""
 
 import numpy as np
 
@@ -7,7 +16,7 @@ from phloem.kernels.jit import at, kernel, vector_kernel
 from phloem.kernels.likelihood.blocks import BLOCK
 from phloem.kernels.search.partials import PatternTables, RateTables, best_length, fill_terms
 
-START = 0.1
+START = 0.1  # of the search for a distance
 
 
 @vector_kernel
@@ -31,14 +40,14 @@ def pair_distances(rates: RateTables, patterns: PatternTables, tips: FloatArray,
 def join_neighbors(distances: FloatArray) -> tuple[IntArray, FloatArray]:
     """Parents and lengths (2n-2,) of the tree of n >= 3 taxa, from symmetric distances (n, n); O(n³).
 
-    The root is the last node and has no length; the tree is not yet canonical. Lengths are negative where the distances
-    say so. Of pairs that are equally good the lowest is joined, clusters being ordered by their least taxon.
+    The root is the last node and has no length; the tree is not yet canonical. Lengths can be negative. Of equally
+    good pairs the first is joined, clusters being ordered by their least taxon.
     """
     count = len(distances)
     parents = np.full(2 * count - 2, -1, np.int32)
     lengths = np.full(2 * count - 2, np.nan)
     between = distances.copy()
-    nodes = np.arange(count)  # that the clusters hang on
+    nodes = np.arange(count)  # the top node of each cluster
     sums = np.zeros(count)
     for one in range(count):
         for other in range(count):
@@ -66,7 +75,7 @@ def join_neighbors(distances: FloatArray) -> tuple[IntArray, FloatArray]:
 
 @kernel
 def _closest(between, sums, clusters):
-    """The pair to join, the lower place first."""
+    """The pair to join, the lower index first."""
     least = np.inf
     first, second = 0, 1
     for one in range(clusters - 1):
@@ -80,7 +89,7 @@ def _closest(between, sums, clusters):
 
 @kernel
 def _merge(between, sums, clusters, first, second):
-    """Let the joined pair have the first one's place."""
+    """Put the joined pair in the place of the first."""
     apart = between[first, second]
     total = 0.0
     for other in range(clusters):
@@ -96,7 +105,7 @@ def _merge(between, sums, clusters, first, second):
 
 @kernel
 def _remove(between, sums, nodes, clusters, gone):
-    """Close the gap that a cluster leaves, so that the others keep their order."""
+    """Close the gap that a cluster leaves; the others keep their order."""
     for row in range(gone):
         for column in range(gone, clusters - 1):
             between[row, column] = between[row, column + 1]

@@ -1,4 +1,13 @@
-"""Rearrangements of one tree and their likelihoods: nearest-neighbour interchanges, and subtrees moved elsewhere."""
+"""Rearrangements of one tree and their likelihoods: nearest-neighbour interchanges, and subtrees moved elsewhere.
+
+Interchanges: branch v below u; one of v's children, `moved`, changes places with v's sibling, the other one is `kept`:
+
+    v has  sibling, kept        u has  moved, and all that is above u
+
+Regrafts: the subtree of `node` takes its joint along; the joint's other child takes their place, with one branch for
+two. The joint goes into the middle of another branch, and only the branch that carries the subtree is fitted: a rough
+score. Subtrees are those without taxon 0, on which the tree is rooted.
+"""
 
 import numpy as np
 
@@ -20,7 +29,7 @@ from phloem.kernels.search.partials import (
 )
 from phloem.kernels.trees.surgery import cut, graft, list_from_top, sibling_of
 
-LOWER, UPPER, SIDE = 0, 1, 2  # rows of the room: the partials below and above branch v, and beside a branch at one end
+LOWER, UPPER, SIDE = 0, 1, 2  # rows of scratch partials: below and above branch v, and beside an outer branch
 
 
 @vector_kernel
@@ -39,7 +48,7 @@ def score_interchanges(
     """For each move, 2 · branch + which child: its log-likelihood, five lengths and the patterns' log-likelihoods.
 
     The lengths are those of v, sibling, kept, moved and u, in this order. Where the log-likelihood with only v fitted
-    is below `least`, the other branches stay as they are.
+    is below `least`, the other branches keep their lengths.
     """
     blocks, categories = tree.below.shape[1], tree.below.shape[2]
     size, width, matrix = blocks * categories * STATES, blocks * BLOCK, categories * MATRIX
@@ -56,7 +65,7 @@ def score_interchanges(
         for branch in range(5):
             own[branch] = tree.lengths[around[branch]]
             matrices[branch] = tree.matrices[around[branch]]
-        # Ends of the four outer branches, away from v: partials, counts of rescalings, and which node joins them.
+        # Partials at the far ends of the four outer branches, and their counts of rescalings.
         ends = (
             at(tree.below, sibling * size),
             at(tree.below, kept * size),
@@ -167,9 +176,9 @@ def score_regrafts(
     tolerance: float,
     sites: FloatArray,
 ) -> tuple[IntArray, FloatArray]:
-    """The branches on which the subtree of a node, neither taxon 0 nor its neighbour, could hang, and what they score.
+    """The branches onto which the subtree of a node could be grafted, and the log-likelihoods of the trees.
 
-    The tree comes back as it was, but for its partials.
+    The node is neither taxon 0 nor its neighbour. The tree comes back as it was, except for its partials.
     """
     blocks, categories = tree.below.shape[1], tree.below.shape[2]
     size, width = blocks * categories * STATES, blocks * BLOCK

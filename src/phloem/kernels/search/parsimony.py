@@ -1,4 +1,12 @@
-"""Fitch parsimony (Fitch 1971): stepwise addition, and subtrees moved to where they cost least."""
+"""Fitch parsimony (Fitch 1971) on sets of states: scores, trees by stepwise addition, and subtrees moved in them.
+
+A set has a bit for each state. Two subtrees with sets a and b are joined with the set a ∩ b or, where that is
+empty, with a ∪ b and one more change. Every branch keeps three rows of sets: `below` and `above` are those of the two
+subtrees that it joins, `edge` is the join of both, the set that a node in its middle would have. Attaching a taxon or
+subtree with set t to the branch costs one change where edge ∩ t is empty, so testing a branch is one loop over the
+patterns. An addition changes only the sets that look towards it, and the walk that updates them ends where a row
+stays as it was.
+"""
 
 import numpy as np
 
@@ -6,60 +14,14 @@ from phloem.arrays import ByteArray, FloatArray, IntArray, LongArray
 from phloem.kernels.jit import at, kernel, wide_vectors
 from phloem.kernels.trees.surgery import cut, graft, list_from_top, root_on_taxon_0, sibling_of
 
-LANES = 64  # patterns that the widest vectors hold
-UNKNOWN = np.uint8(15)
+LANES = 64  # patterns in the widest vectors
+UNKNOWN = np.uint8(15)  # any of the four states
 NONE = np.uint8(0)
 
 
 @kernel
-def parsimony_scores(neighbors: IntArray, states: ByteArray, weights: LongArray) -> LongArray:
-    """The least number of changes, each pattern times its weight, on trees of a canonical neighbour table, (batch,).
-
-    states (taxa, patterns) and weights (patterns,). O(taxa · patterns) a tree.
-    """
-    rows, short_weights = padded(states, weights, neighbors.shape[1])
-    scores = np.empty(len(neighbors), np.int64)
-    for tree in range(len(neighbors)):
-        scores[tree] = _score(neighbors[tree], len(states), rows, short_weights)
-    return scores
-
-
-@kernel
-def stepwise_addition(states: ByteArray, weights: LongArray, orders: IntArray, picks: FloatArray) -> IntArray:
-    """Parents (batch, 2n-2) of trees to which taxa are added where the score grows least, not yet canonical.
-
-    Tree b starts with the first three taxa of orders[b] (batch, n); the next one goes onto the best branch, and where m
-    of them are equally good onto number ⌊m · pick⌋ of these, picks (batch, n-3) in [0, 1). O(n² · patterns) a tree.
-    """
-    batch, leaf_count = orders.shape
-    nodes = 2 * leaf_count - 2
-    below, short_weights = padded(states, weights, nodes)
-    above, edge = np.empty_like(below), np.empty_like(below)
-    parents = np.empty((batch, nodes), np.int32)
-    children = np.empty((nodes, 2), np.int32)
-    best = np.empty(nodes, np.int32)
-    waiting = np.empty(nodes, np.int32)
-    for tree in range(batch):
-        order, parent = orders[tree], parents[tree]
-        _start(order, parent, children, below, above, edge)
-        for place in range(3, leaf_count):
-            ties = _best_branches(order, place, below, edge, short_weights, best)
-            branch = best[int(picks[tree, place - 3] * ties)]
-            added = leaf_count + place - 2
-            parent[order[place]] = added
-            graft(parent, children, order[place], branch)
-            _update(order[0], order[place], branch, added, parent, children, below, above, edge, waiting)
-        # While it grows a tree hangs on its first taxon.
-        for node in range(leaf_count, nodes):
-            if parent[node] == order[0]:
-                parent[node] = -1
-                parent[order[0]] = node
-    return parents
-
-
-@kernel
 def padded(states, weights, nodes):
-    """The taxa's rows, with room for `nodes` of them, and weights, in whole vectors: what is added costs nothing."""
+    """The taxa's rows, with room for `nodes` of them, and weights, padded to whole vectors at no cost in the score."""
     leaf_count, patterns = states.shape
     width = (patterns + LANES - 1) // LANES * LANES
     rows = np.full((nodes, width), UNKNOWN)
@@ -71,7 +33,7 @@ def padded(states, weights, nodes):
 
 @kernel
 def join(row, one, other, width):
-    """The join of two rows of sets; whether that is not what the row was before."""
+    """Write the join of two rows of sets; returns whether the row changed."""
     wide_vectors()
     changed = NONE
     for i in range(width):
@@ -94,6 +56,19 @@ def cost(one, other, weights, width):
 
 
 @kernel
+def parsimony_scores(neighbors: IntArray, states: ByteArray, weights: LongArray) -> LongArray:
+    """The least number of changes, each pattern times its weight, on trees of a canonical neighbour table, (batch,).
+
+    states (taxa, patterns) and weights (patterns,). O(taxa · patterns) a tree.
+    """
+    rows, short_weights = padded(states, weights, neighbors.shape[1])
+    scores = np.empty(len(neighbors), np.int64)
+    for tree in range(len(neighbors)):
+        scores[tree] = _score(neighbors[tree], len(states), rows, short_weights)
+    return scores
+
+
+@kernel
 def _score(neighbors, leaf_count, rows, weights):
     """One tree's score; the rows of its interior nodes are filled on the way to the root and to taxon 0 above it."""
     nodes, width = rows.shape
@@ -106,26 +81,41 @@ def _score(neighbors, leaf_count, rows, weights):
 
 
 @kernel
-def _look_away(branch, above, sibling, rows_below, rows_above, rows_edge):
-    """A branch's `above`, the join of what its parent sees above and of its sibling; whether it changed."""
-    width = rows_below.shape[1]
-    changed = join(at(rows_above, branch * width), above, sibling, width)
-    if changed:
-        _look_along(branch, rows_below, rows_above, rows_edge)
-    return changed
+def stepwise_addition(states: ByteArray, weights: LongArray, orders: IntArray, picks: FloatArray) -> IntArray:
+    """Parents (batch, 2n-2) of trees grown by adding each taxon where the score grows least, not yet canonical.
 
-
-@kernel
-def _look_along(branch, below, above, edge):
-    """A branch's `edge`."""
-    width = below.shape[1]
-    place = branch * width
-    join(at(edge, place), at(below, place), at(above, place), width)
+    Tree b starts with the first three taxa of orders[b] (batch, n). Every further taxon goes onto the best branch; of m
+    equally good ones onto number ⌊m · pick⌋, picks (batch, n-3) in [0, 1). O(n² · patterns) a tree.
+    """
+    batch, leaf_count = orders.shape
+    nodes = 2 * leaf_count - 2
+    below, short_weights = padded(states, weights, nodes)
+    above, edge = np.empty_like(below), np.empty_like(below)
+    parents = np.empty((batch, nodes), np.int32)
+    children = np.empty((nodes, 2), np.int32)
+    best = np.empty(nodes, np.int32)
+    waiting = np.empty(nodes, np.int32)
+    for tree in range(batch):
+        order, parent = orders[tree], parents[tree]
+        _start(order, parent, children, below, above, edge)
+        for place in range(3, leaf_count):
+            ties = _best_branches(order, place, below, edge, short_weights, best)
+            branch = best[int(picks[tree, place - 3] * ties)]
+            added = leaf_count + place - 2
+            parent[order[place]] = added
+            graft(parent, children, order[place], branch)
+            _update(order[0], order[place], branch, added, parent, children, below, above, edge, waiting)
+        # A growing tree is rooted on its first taxon.
+        for node in range(leaf_count, nodes):
+            if parent[node] == order[0]:
+                parent[node] = -1
+                parent[order[0]] = node
+    return parents
 
 
 @kernel
 def _start(order, parent, children, below, above, edge):
-    """The tree of the first three taxa, hung on the first, with all its rows."""
+    """The tree of the first three taxa, rooted on the first, with all its rows."""
     first, second, third = order[0], order[1], order[2]
     center = len(order)
     width = below.shape[1]
@@ -146,7 +136,7 @@ def _start(order, parent, children, below, above, edge):
 
 @kernel
 def _best_branches(order, place, below, edge, weights, best):
-    """Fill `best` with the branches on which taxon order[place] costs least, and return how many there are."""
+    """Fill `best` with the branches where taxon order[place] costs least, and return how many there are."""
     leaf_count = len(order)
     width = below.shape[1]
     least = np.int32(2**31 - 1)
@@ -174,7 +164,7 @@ def _update(first, taxon, branch, added, parent, children, below, above, edge, w
     below[added] = below[branch]
     changed = join(at(below, added * width), at(below, branch * width), at(below, taxon * width), width)
     _look_along(added, below, above, edge)
-    count = 0  # of the nodes that wait for their children to get new rows
+    count = 0  # nodes whose children have yet to be updated
     if _look_away(branch, at(above, added * width), at(below, taxon * width), below, above, edge):
         waiting[count] = branch
         count += 1
@@ -200,11 +190,29 @@ def _update(first, taxon, branch, added, parent, children, below, above, edge, w
 
 
 @kernel
-def regraft_subtrees(states: ByteArray, weights: LongArray, parent: IntArray, most_rounds: int) -> IntArray:
-    """Parents (2n-2,) of a tree that no move of a subtree improves, from one with taxon 0's neighbour as the root.
+def _look_away(branch, above, sibling, rows_below, rows_above, rows_edge):
+    """Update a branch's `above`, the join of its parent's and its sibling's sets; returns whether it changed."""
+    width = rows_below.shape[1]
+    changed = join(at(rows_above, branch * width), above, sibling, width)
+    if changed:
+        _look_along(branch, rows_below, rows_above, rows_edge)
+    return changed
 
-    Subtrees are those without taxon 0. Of branches that are equally good the first from the top is taken. It ends after
-    `most_rounds` at the latest.
+
+@kernel
+def _look_along(branch, below, above, edge):
+    """Update a branch's `edge`."""
+    width = below.shape[1]
+    place = branch * width
+    join(at(edge, place), at(below, place), at(above, place), width)
+
+
+@kernel
+def regraft_subtrees(states: ByteArray, weights: LongArray, parent: IntArray, most_rounds: int) -> IntArray:
+    """Parents (2n-2,) of a tree that no move of a subtree improves, from a tree whose root is taxon 0's neighbour.
+
+    Every subtree without taxon 0 is cut off in turn and goes back where it costs least, to the first such branch from
+    the top, in at most `most_rounds` rounds over all subtrees. O(n² · patterns) a round.
     """
     nodes = len(parent)
     below, short_weights = padded(states, weights, nodes)
@@ -232,7 +240,7 @@ def regraft_subtrees(states: ByteArray, weights: LongArray, parent: IntArray, mo
 
 @kernel
 def _fill_below(children, order, below):
-    """The set at every interior node, from its subtree."""
+    """`below` of every interior node."""
     width = below.shape[1]
     for place in range(list_from_top(children, order) - 1, -1, -1):
         node = order[place]
@@ -242,13 +250,14 @@ def _fill_below(children, order, below):
 
 @kernel
 def _fill_one(node, children, below, width):
+    """`below` of one node from its children."""
     left, right = at(below, children[node, 0] * width), at(below, children[node, 1] * width)
     join(at(below, node * width), left, right, width)
 
 
 @kernel
 def _fill_rest(changed, parent, children, order, below, above, edge):
-    """All rows of the tree without the subtree; `below` has changed from one node upwards."""
+    """All rows of the tree without the subtree, whose removal changes `below` from node `changed` upwards."""
     width = below.shape[1]
     while changed > 0:
         _fill_one(changed, children, below, width)
@@ -268,7 +277,7 @@ def _fill_rest(changed, parent, children, order, below, above, edge):
 
 @kernel
 def _best_place(node, sibling, children, order, below, edge, weights):
-    """Where the subtree costs least; where it was if no branch is better."""
+    """The branch where the subtree costs least; its old place if none is better."""
     width = below.shape[1]
     own, counts = at(below, node * width), at(weights, 0)
     best = sibling

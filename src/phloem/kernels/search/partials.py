@@ -1,4 +1,21 @@
-"""The likelihood on both sides of every branch of one tree, and the branch lengths that make it largest."""
+"""The likelihood on both sides of every branch of one tree, and the branch lengths that make it largest.
+
+The tree is rooted on taxon 0, so that every interior node has two children, and branch v is the one above node v.
+`below[v]` is the likelihood of the tips under v given the state at v; `above[v]` is that of all other tips given the
+state at v's parent. A join carries two of them along their branches and multiplies:
+
+    below[v] = (P below[left]) · (P below[right])        above[v] = (P above[parent]) · (P below[sibling])
+
+With the partials x and y at its ends, the likelihood of a pattern along a branch of length t is a sum of exponentials,
+
+    L(t) = sum over categories c and eigenvalues k of  w_c · (L x_c)_k · (L y_c)_k · exp(μ_ck · t)
+
+whose coefficients, the terms, are computed once. Those of eigenvalue zero make one constant, together with the
+invariant sites; under Jukes–Cantor there is one exponential beside it.
+
+Patterns go in blocks, laid out (block, category, state, pattern); `steps` counts how often each pattern of a node was
+rescaled (see likelihood/blocks.py).
+"""
 
 import math
 from typing import NamedTuple
@@ -14,13 +31,13 @@ from phloem.kernels.trees.surgery import list_from_top, sibling_of
 SMALL, FACTOR = RESCALING[np.float64]
 LOG_FACTOR = math.log(FACTOR)
 SHORTEST, LONGEST = 1e-8, 100.0
-FARTHEST_START = 2.0  # beyond it the curve can be so flat that nothing shows where its peak is
+LONGEST_START = 2.0  # beyond it the curve can be too flat to show where its peak is
 MOST_STEPS = 30
-MOST_SCALING = 4  # steps by which a constant is multiplied without leaving the range of numbers
+MOST_SCALING = 4  # rescalings that a constant takes without overflowing
 
 
 class RateTables(NamedTuple):
-    """A model by the eigenvalues and eigenvectors of its rates: P(t) = Lᵀ exp(exponents[c] · t) L, rows by frequencies.
+    """A model by the eigenvalues and eigenvectors of its rate matrix: diag(π) P(t) = Lᵀ exp(exponents[c] · t) L.
 
     equal: 1 for Jukes–Cantor, whose P is a + b·I.
     """
@@ -30,11 +47,11 @@ class RateTables(NamedTuple):
     spectral: FloatArray  # (4, 4)  L: one row an eigenvalue, the first is that of zero
     exponents: FloatArray  # (categories, 4)
     category_weights: FloatArray  # (categories,)
-    terms: FloatArray  # (terms,)  exponents of the likelihood along a branch, see fill_terms
+    terms: FloatArray  # (terms,)  exponents of the likelihood along a branch, the first is zero
 
 
 class PatternTables(NamedTuple):
-    """Patterns: how often each occurs, and its likelihood at sites that never change."""
+    """How often each pattern occurs, and its likelihood at invariant sites."""
 
     weights: FloatArray  # (blocks, BLOCK)
     constant: FloatArray  # (blocks, BLOCK)
@@ -51,8 +68,8 @@ class TreeTables(NamedTuple):
     above: FloatArray
     below_steps: IntArray  # (nodes, blocks, BLOCK)
     above_steps: IntArray
-    order: IntArray  # (nodes,)  room for a list of nodes
-    places: IntArray  # (nodes,)
+    order: IntArray  # (nodes,)  scratch: a list of nodes
+    places: IntArray  # (nodes,)  scratch: a number for each of them
 
 
 @vector_kernel
@@ -143,7 +160,7 @@ def join(equal, blocks, categories, out, out_steps, left, left_steps, left_matri
             tiny += sums[i] < SMALL
         if tiny:
             rescale(target, 4 * categories, sums, counts, SMALL, FACTOR)
-    return room[0]  # keeps the room alive for as long as its pointer
+    return room[0]  # keeps the array alive for as long as the pointer into it
 
 
 @vector_kernel
@@ -169,7 +186,7 @@ def fill_below(tree, equal, node):
 
 @vector_kernel
 def fill_above(tree, equal, node):
-    """above[node] from its parent's and its sibling; beside taxon 0 it is that tip, which is there already."""
+    """above[node] from its parent's and its sibling; taxon 0's neighbour has that tip there already."""
     above = tree.parent[node]
     if above == 0:
         return
@@ -204,7 +221,7 @@ def fill_all_below(tree, rates):
 
 @vector_kernel
 def fill_all_above(tree, rates):
-    """All of `above`, where `below` and the matrices are there."""
+    """All of `above`, once `below` and the matrices are filled."""
     top = tree.children[0, 0]
     tree.above[top] = tree.below[0]
     tree.above_steps[top] = tree.below_steps[0]
@@ -252,7 +269,7 @@ def fill_terms(terms, rates, patterns, categories, x, x_steps, y, y_steps):
         first, second = shift(x, block * size), shift(y, block * size)
         for i in range(BLOCK):
             row[i] = patterns.constant[block, i]
-            if row[i] > 0:  # partials were multiplied, so it must be, too
+            if row[i] > 0:  # it must be rescaled as the partials were
                 for _ in range(min(x_steps[block * BLOCK + i] + y_steps[block * BLOCK + i], MOST_SCALING)):
                     row[i] *= FACTOR
         if rates.equal:
@@ -294,13 +311,13 @@ def _slopes(terms, exponents, weights, length):
 
 @vector_kernel
 def best_length(terms, exponents, weights, start, tolerance):
-    """Newton's method between the lengths that are known to be too short and too long.
+    """Newton's method within a bracket of lengths known to be too short and too long.
 
-    It ends when a step can gain about `tolerance` at most. Where Newton's step leads out of the bracket, the length
-    changes tenfold or less.
+    It ends when a step can gain about `tolerance` at most. Where Newton's step leaves the bracket, the length changes
+    at most tenfold.
     """
     low, high = SHORTEST, LONGEST
-    length = min(max(start, low), FARTHEST_START)
+    length = min(max(start, low), LONGEST_START)
     floor_known = False
     for _ in range(MOST_STEPS):
         slope, curve = _slopes(terms, exponents, weights, length)
@@ -318,7 +335,7 @@ def best_length(terms, exponents, weights, start, tolerance):
         if following >= high:
             following = min(10.0 * length, math.sqrt(length * high))
         elif following <= low:
-            if low <= SHORTEST and not floor_known:  # many branches have no length at all
+            if low <= SHORTEST and not floor_known:  # many branches have length zero
                 floor_known = True
                 if _slopes(terms, exponents, weights, SHORTEST)[0] <= 0:
                     return SHORTEST
@@ -329,7 +346,7 @@ def best_length(terms, exponents, weights, start, tolerance):
 
 @vector_kernel
 def log_likelihood(terms, exponents, weights, length, steps_x, steps_y, sites):
-    """The log-likelihood at a length; each pattern's own goes to `sites` (patterns and those that fill up)."""
+    """The log-likelihood at a length; that of each pattern, padding included, goes to `sites`."""
     wide_vectors()
     count = len(exponents)
     value = np.empty(BLOCK)
@@ -378,9 +395,9 @@ def _fit_branch(tree, rates, patterns, terms, node, tolerance):
 
 @vector_kernel
 def _pass_over(tree, rates, patterns, terms, tolerance):
-    """Fit every branch on the way down, and renew `below` on the way up; `above` is out of date afterwards.
+    """Fit every branch on the way down, and update `below` on the way up; `above` is out of date afterwards.
 
-    tree.order is the path from the top, tree.places how many children of each of its nodes have been visited.
+    tree.order is the path from the top, tree.places how many children of each node on it have been visited.
     """
     depth = 0
     tree.order[0] = tree.children[0, 0]
@@ -407,7 +424,7 @@ def _pass_over(tree, rates, patterns, terms, tolerance):
 def tree_log_likelihood(
     tree: TreeTables, rates: RateTables, patterns: PatternTables, terms: FloatArray, sites: FloatArray
 ) -> float:
-    """The log-likelihood, from `below` and taxon 0's branch; each pattern's own goes to `sites`."""
+    """The log-likelihood, from `below` and taxon 0's branch; that of each pattern goes to `sites`."""
     top = tree.children[0, 0]
     width = tree.below.shape[1] * BLOCK
     _fill_branch_terms(tree, rates, patterns, terms, top)
@@ -432,7 +449,10 @@ def smooth(
     passes: int,
     tolerance: float,
 ) -> float:
-    """At most so many passes, until one gains less than `tolerance`; the log-likelihood, with all partials in place."""
+    """Fit all lengths in at most `passes` passes, until one gains less than `tolerance`; returns the log-likelihood.
+
+    All partials are up to date afterwards.
+    """
     fill_all_below(tree, rates)
     top = tree.children[0, 0]
     tree.above[top] = tree.below[0]

@@ -14,8 +14,8 @@ from phloem.kernels.jit import kernel
 def reroot_at_taxon_0(parent: IntArray, length: FloatArray, root: int) -> int:
     """Turn the parent pointers towards taxon 0's neighbour, in place, and return the new root.
 
-    A root of degree two is a point on a branch, not a node: it is taken out (its parent pointer stays
-    behind, with no node pointing to it) and its two branches become one.
+    A root of degree two is a point on a branch, not a node: it is taken out (no node points to it any more) and its
+    two branches become one.
     """
     degree_two = True
     children = 0
@@ -30,7 +30,7 @@ def reroot_at_taxon_0(parent: IntArray, length: FloatArray, root: int) -> int:
     above = parent[node]
     carried = length[node]
     parent[node] = -1
-    while above >= 0:  # turn each pointer on the path from taxon 0's neighbour to the old root
+    while above >= 0:  # reverse each pointer on the path from taxon 0's neighbour to the old root
         below, node = node, above
         above = parent[node]
         parent[node] = below
@@ -41,7 +41,7 @@ def reroot_at_taxon_0(parent: IntArray, length: FloatArray, root: int) -> int:
     for child in range(len(parent)):
         if parent[child] == root and child != 0:
             other = child
-    if new_root == root:  # taxon 0 hung on the old root: its branch goes on to the other child
+    if new_root == root:  # taxon 0 was a child of the old root: its branch continues to the other child
         parent[0] = other
         length[0] += length[other]
         parent[other] = -1
@@ -101,9 +101,9 @@ def write_canonical(
     canonical_parent: IntArray,
     canonical_length: FloatArray,
 ) -> int:
-    """Write one tree in canonical form and return its node count; `parent` and `length` are used up.
+    """Write one tree in canonical form and return its node count; `parent` and `length` are overwritten.
 
-    `scratch` is (4, nodes or more). An empty `canonical_length` asks for no lengths. With `keep_root` the
+    `scratch` is (4, nodes or more). Lengths are not written if `canonical_length` is empty. With `keep_root` the
     tree keeps its root, whatever its degree.
     """
     if not keep_root:
@@ -125,8 +125,8 @@ def canonical_trees(
 ) -> tuple[IntArray, FloatArray, IntArray]:
     """Canonical parents, lengths and node counts of trees with any interior numbering and any interior root.
 
-    The outputs have the inputs' shapes; raw_lengths is (batch, nodes), or (batch, 0) for none. A tree has
-    one node less than before where a root of degree two was taken out.
+    The outputs have the shapes of the inputs; raw_lengths is (batch, nodes), or (batch, 0) for none. A tree whose root
+    of degree two was taken out has one node less than before.
     """
     batch, nodes = raw.shape
     parents = np.full((batch, nodes), -1, np.int32)

@@ -1,4 +1,8 @@
-"""Clades of canonical trees: as bit sets, as 128-bit Zobrist hashes, and as keys of whole topologies."""
+"""Clades: as 128-bit Zobrist hashes, as bit sets, shared between trees, and summed into keys of whole topologies.
+
+A clade's hash is the XOR of its taxa's keys. A topology's key is the sum of its interior clades' hashes, each mixed
+first; an interchange replaces one clade, so the key of a neighbour costs three operations.
+"""
 
 import numpy as np
 
@@ -49,7 +53,7 @@ def sort_rows(hashes: WordArray) -> WordArray:
         order = np.argsort(hashes[tree, :, 0])
         for place in range(count):
             ordered[tree, place] = hashes[tree, order[place]]
-        for place in range(1, count):  # equal first words are all but impossible: a few swaps put them right
+        for place in range(1, count):  # equal first words are rare: a few swaps sort them
             other = place
             while (
                 other > 0
@@ -85,7 +89,7 @@ def count_shared(first: WordArray, second: WordArray) -> int:
 
 @kernel
 def count_shared_pairwise(first: WordArray, second: WordArray) -> IntArray:
-    """count_shared of every sorted row of `first` with every one of `second`, (batch, other batch)."""
+    """count_shared of every tree of `first` with every tree of `second`, (batch, other batch)."""
     shared = np.empty((len(first), len(second)), np.int32)
     for row in range(len(first)):
         for column in range(len(second)):
@@ -115,10 +119,7 @@ def _mix(key):
 
 @kernel
 def topology_keys(parent: IntArray, children: IntArray, taxon_keys: WordArray, moves: IntArray) -> WordArray:
-    """The key of a tree rooted on taxon 0, and then those of the trees that interchanges lead to, (1 + moves,).
-
-    A key is the sum of the mixed hashes of all clades; move 2 · branch + which child changes one of them.
-    """
+    """The key of a tree rooted on taxon 0, and of the trees after each interchange, 2 · branch + which child."""
     clades = np.zeros(len(parent), np.uint64)
     clades[: len(taxon_keys)] = taxon_keys
     keys = np.zeros(1 + len(moves), np.uint64)
@@ -139,7 +140,7 @@ def topology_keys(parent: IntArray, children: IntArray, taxon_keys: WordArray, m
 
 @kernel
 def group_sets(sets: WordArray) -> tuple[LongArray, LongArray]:
-    """Where each distinct row first appears, and every row's group, in that order; linear, by hashing."""
+    """Where each distinct row first appears, and the group of every row, numbered in that order; linear, by hashing."""
     count, words = sets.shape
     size = 2
     while size < 2 * count:
@@ -174,7 +175,7 @@ def group_sets(sets: WordArray) -> tuple[LongArray, LongArray]:
 
 @kernel
 def fit_together(one: WordArray, other: WordArray) -> bool:
-    """Whether two sets are disjoint or one holds the other: as clades they can be on the same rooted tree."""
+    """Whether two sets are disjoint or nested, so that they can be clades of one rooted tree."""
     disjoint, inside, outside = True, True, True
     for word in range(len(one)):
         shared = one[word] & other[word]
@@ -186,7 +187,7 @@ def fit_together(one: WordArray, other: WordArray) -> bool:
 
 @kernel
 def choose_compatible(sets: WordArray, most: int) -> BoolArray:
-    """Take each set that fits together with all that were taken before it, up to `most`; true for those."""
+    """Take each set that is compatible with all taken before it, up to `most`; true for those taken."""
     taken = np.empty(most, np.int64)
     count = 0
     chosen = np.zeros(len(sets), np.bool_)

@@ -1,4 +1,9 @@
-"""Topologies from stepwise addition and by nearest-neighbour interchange, on canonical parent arrays."""
+"""Topologies by stepwise addition and by nearest-neighbour interchange, as parent arrays.
+
+Taxon k goes onto one of the 2k-3 branches that are there. Every sequence of choices gives another topology, and every
+topology comes from exactly one sequence, so uniform choices give uniform topologies, and counting through the choices
+enumerates them.
+"""
 
 import numpy as np
 
@@ -10,7 +15,7 @@ from phloem.kernels.jit import kernel
 def insert_taxa(choices: IntArray) -> IntArray:
     """Parents (batch, 2n-2) of the trees that choices (batch, n-3) describe, not yet canonical.
 
-    While it grows, a tree hangs on taxon 0: branch j is leaf j+1's for j < k-1 and after that the interior nodes'.
+    A growing tree is rooted on taxon 0. Of k taxa, branch j is that of leaf j+1 for j < k-1, then of interior nodes.
     """
     batch = choices.shape[0]
     leaf_count = choices.shape[1] + 3
@@ -48,7 +53,7 @@ def interchange(parents: IntArray, neighbors: IntArray) -> IntArray:
 
 @kernel
 def interchange_one(parents: IntArray, neighbors: IntArray, moves: LongArray) -> IntArray:
-    """Of each tree the interchange of that number, (batch, 2n-2), not yet canonical."""
+    """One interchange of each tree, by number, (batch, 2n-2), not yet canonical."""
     changed = np.empty_like(parents)
     for tree in range(len(parents)):
         _interchange(parents[tree], neighbors[tree], moves[tree], changed[tree])

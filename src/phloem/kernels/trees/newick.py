@@ -1,4 +1,9 @@
-"""Tree files as bytes: statements, labels, numbers and Newick trees, straight into canonical parent arrays."""
+"""Tree files as bytes: statements, labels, numbers and Newick trees, straight into canonical parent arrays.
+
+No recursion and no Python objects. A branch length written with 17 digits comes back as the same bits: mantissa ×
+10^exponent is formed in double-double arithmetic (106 bits) and rounded once, which gives the nearest double for up to
+19 digits and from 1e-250 to 1e270.
+"""
 
 from fractions import Fraction
 
@@ -8,15 +13,24 @@ from phloem.arrays import ByteArray, FloatArray, IntArray, LongArray
 from phloem.kernels.jit import kernel
 from phloem.kernels.trees.canonical import write_canonical
 
-# Powers outside this range would overflow Dekker's splitting; such exponents take a second, plain factor.
-LARGEST_POWER = 270
 OPEN, CLOSE, COMMA, COLON, SEMICOLON = ord("("), ord(")"), ord(","), ord(":"), ord(";")
 OPEN_COMMENT, CLOSE_COMMENT, QUOTE, EQUALS = ord("["), ord("]"), ord("'"), ord("=")
-BLANKS = b" \t\n\v\f\r"
+AMPERSAND, SLASH = ord("&"), ord("/")
+SMALL_P, SMALL_W, LARGE_W = ord("p"), ord("w"), ord("W")
+ZERO, NINE = ord("0"), ord("9")
+PLUS, MINUS, POINT = ord("+"), ord("-"), ord(".")
+EXPONENT_SMALL, EXPONENT_LARGE = ord("e"), ord("E")
+TREE_WORD = np.frombuffer(b"tree", np.uint8).copy()
+UTREE_WORD = np.frombuffer(b"utree", np.uint8).copy()
 # One look-up a byte keeps the scanners fast: comparing with each special character is three times slower.
+BLANKS = b" \t\n\v\f\r"
 IS_BLANK = np.isin(np.arange(256), list(BLANKS))
+IS_ORDINARY = ~np.isin(np.arange(256), list(BLANKS + b"(),:;[]'"))
 ENDS_LABEL = np.isin(np.arange(256), list(BLANKS + b"()[],:;"))
-# What can be wrong with one tree's text. The words for each are in trees/problems.py.
+ENDS_TITLE_WORD = np.isin(np.arange(256), list(BLANKS + b"=["))
+# A label, quoted or not, can begin after these; the apostrophe inside O'Brien is a letter.
+PRECEDES_LABEL = np.isin(np.arange(256), list(BLANKS + b"(),:;]"))
+# What can be wrong with the text of a tree. The messages are in trees/nexus.py.
 FINE = 0
 NO_SUBTREE = 1
 NO_NAME = 2
@@ -29,14 +43,13 @@ QUOTE_NOT_CLOSED = 8
 UNKNOWN_TAXON = 9
 DUPLICATE_TAXON = 10
 MISSING_TAXA = 11
+# Hashes of labels: FNV-1a.
 FNV_OFFSET = np.uint64(0xCBF29CE484222325)
 FNV_PRIME = np.uint64(0x100000001B3)
-AMPERSAND, SLASH = ord("&"), ord("/")
-# A label, and so a quoted one, can begin after these; the apostrophe inside O'Brien is a letter.
-PRECEDES_LABEL = np.isin(np.arange(256), list(BLANKS + b"(),:;]"))
-ENDS_TITLE_WORD = np.isin(np.arange(256), list(BLANKS + b"=["))
-IS_ORDINARY = ~np.isin(np.arange(256), list(BLANKS + b"(),:;[]'"))
-SMALL_P, SMALL_W, LARGE_W = ord("p"), ord("w"), ord("W")
+# Powers outside this range would overflow Dekker's splitting; such exponents take a second, plain factor.
+LARGEST_POWER = 270
+# Below this, one more digit cannot overflow 64 bits; the digits after that are beyond a double's precision.
+MANTISSA_LIMIT = np.uint64(10**18)
 
 
 def _powers_of_ten() -> FloatArray:
@@ -49,11 +62,6 @@ def _powers_of_ten() -> FloatArray:
 
 
 POWERS = _powers_of_ten()  # (2·270+1, 2)  high and low part of each power
-ZERO, NINE = ord("0"), ord("9")
-PLUS, MINUS, POINT = ord("+"), ord("-"), ord(".")
-EXPONENT_SMALL, EXPONENT_LARGE = ord("e"), ord("E")
-# Below this, one more digit cannot overflow 64 bits; the digits after that are beyond a double's precision.
-MANTISSA_LIMIT = np.uint64(10**18)
 
 
 @kernel
@@ -85,7 +93,7 @@ def _scale(mantissa: int, exponent: int) -> float:
 
 @kernel
 def parse_decimal(buffer: ByteArray, start: int, end: int) -> tuple[float, int]:
-    """The number that begins at `start` and the position after it; (nan, start) where none begins."""
+    """The number that begins at `start` and the position after it; (nan, start) if there is none."""
     position = start
     negative = False
     if position < end and (buffer[position] == PLUS or buffer[position] == MINUS):
@@ -134,7 +142,7 @@ def parse_decimal(buffer: ByteArray, start: int, end: int) -> tuple[float, int]:
 
 @kernel
 def comment_end(buffer: ByteArray, position: int, end: int) -> int:
-    """Position after the comment (they nest) that opens at `position`; -1 where it does not end."""
+    """Position after the comment (they nest) that opens at `position`; -1 if it is not closed."""
     depth = 0
     while position < end:
         byte = buffer[position]
@@ -167,7 +175,7 @@ def skip_blanks(buffer: ByteArray, position: int, end: int) -> int:
 
 @kernel
 def quoted_end(buffer: ByteArray, position: int, end: int) -> int:
-    """Position after the quoted label that opens at `position` ('' stands for '); -1 where it does not end."""
+    """Position after the quoted label that opens at `position` ('' stands for '); -1 if it is not closed."""
     position += 1
     while position < end:
         if buffer[position] == QUOTE:
@@ -181,7 +189,7 @@ def quoted_end(buffer: ByteArray, position: int, end: int) -> int:
 
 @kernel
 def label_end(buffer: ByteArray, position: int, end: int) -> int:
-    """Position after the label at `position`, which is `position` itself where there is none; -1: open quote."""
+    """Position after the label at `position`, `position` itself if there is none; -1 if a quote is not closed."""
     if position < end and buffer[position] == QUOTE:
         return quoted_end(buffer, position, end)
     while position < end and not ENDS_LABEL[buffer[position]]:
@@ -203,8 +211,8 @@ def parse_tree(
     """Read the tree in buffer[start:end], its semicolon at `end`; return (nodes, status, position).
 
     Nodes are numbered as they are met, so a parent comes before its children and node 0 is the root;
-    interior nodes have label_start -1; a branch without a length has nan. A tree with more nodes than the
-    five output arrays hold is refused: as many as opening brackets and commas, plus one, are always enough.
+    interior nodes have label_start -1; a branch without a length has nan. A tree with more nodes than the five output
+    arrays hold is refused: one more than there are opening brackets and commas is always enough.
     """
     nodes = 0
     bracket = -1  # the innermost open bracket's node
@@ -307,7 +315,7 @@ def build_table(names: ByteArray, offsets: LongArray) -> IntArray:
 
 @kernel
 def find_label(buffer: ByteArray, start: int, stop: int, slots: IntArray, names: ByteArray, offsets: LongArray) -> int:
-    """Number of the label at buffer[start:stop], quoted or not; -1 where the table does not have it."""
+    """Number of the label at buffer[start:stop], quoted or not; -1 if it is not in the table."""
     quoted = buffer[start] == QUOTE
     if quoted:
         start += 1
@@ -326,9 +334,9 @@ def find_label(buffer: ByteArray, start: int, stop: int, slots: IntArray, names:
 def statement_spans(buffer: ByteArray, start: int, spans: LongArray) -> tuple[int, int]:
     """Fill spans with each statement's (start, semicolon, upper bound on nodes); return (statements, position).
 
-    Semicolons inside comments and quoted labels do not count; `spans` has a row for every one of them.
-    The position is the text's end where only white space and comments follow the last statement, and
-    otherwise that of what is not finished.
+    Semicolons inside comments and quoted labels do not count; `spans` has a row for each of them nevertheless.
+    The position is the end of the text if only white space and comments follow the last statement, and otherwise that
+    of the unfinished one.
     """
     end = len(buffer)
     count = 0
@@ -365,7 +373,7 @@ def statement_spans(buffer: ByteArray, start: int, spans: LongArray) -> tuple[in
 
 @kernel
 def _comment_weight(buffer: ByteArray, start: int, end: int) -> tuple[float, bool]:
-    """Weight in a comment's text and whether it is a [&W x] one; [p = x] counts too; nan where there is none."""
+    """The weight in a comment, [&W x] or [p = x], and whether it is the former; nan if there is none."""
     explicit = False
     position = start
     while position < end and IS_BLANK[buffer[position]]:
@@ -396,7 +404,7 @@ def _comment_weight(buffer: ByteArray, start: int, end: int) -> tuple[float, boo
 
 @kernel
 def read_header(buffer: ByteArray, position: int, end: int, weight: float) -> tuple[int, float, bool]:
-    """Skip white space and comments, taking the weight from them: (position, weight, whether it is a good one).
+    """Skip white space and comments, reading a weight from them: (position, weight, whether it is valid).
 
     [&W x] outranks [p = x], whose digits are fewer in MrBayes' files.
     """
@@ -436,10 +444,6 @@ def matches_word(buffer: ByteArray, position: int, end: int, word: ByteArray) ->
     return after == end or IS_BLANK[buffer[after]] or buffer[after] == OPEN_COMMENT or buffer[after] == QUOTE
 
 
-TREE_WORD = np.frombuffer(b"tree", np.uint8).copy()
-UTREE_WORD = np.frombuffer(b"utree", np.uint8).copy()
-
-
 @kernel
 def is_tree_statement(buffer: ByteArray, spans: LongArray) -> ByteArray:
     """1 for each statement whose first word is `tree` or `utree`."""
@@ -456,10 +460,10 @@ def is_tree_statement(buffer: ByteArray, spans: LongArray) -> ByteArray:
 def locate_trees(
     buffer: ByteArray, spans: LongArray, titled: bool, starts: LongArray, weights: np.ndarray
 ) -> tuple[int, int, bool]:
-    """Where each statement's Newick text starts, and its weight (nan where none is given).
+    """Where the Newick text of each statement starts, and its weight (nan if none is given).
 
-    A titled tree (NEXUS) begins with `tree [*] name =`. Returns the index of the first statement that
-    cannot be read (the number of statements where all are good), the position, and whether it is the weight.
+    A titled tree (NEXUS) begins with `tree [*] name =`. Returns the index of the first statement that cannot be read
+    (the number of statements if all can), the position, and whether the weight is at fault.
     """
     for index in range(len(spans)):
         position = spans[index, 0]
@@ -506,7 +510,7 @@ def read_trees(
     lengths: FloatArray,
     node_counts: IntArray,
 ) -> tuple[int, int, int]:
-    """Fill parents (trees, 2n-1), lengths (trees, 2n-1, or no columns where they are not wanted) and node_counts.
+    """Fill parents (trees, 2n-1), lengths (trees, 2n-1, or no columns if not wanted) and node_counts.
 
     Returns (tree, status, position) of the first tree that cannot be read; (number of trees, 0, 0) if none.
     """
@@ -515,7 +519,7 @@ def read_trees(
     label_start = np.empty(node_bound, np.int64)
     label_stop = np.empty(node_bound, np.int64)
     child_count = np.empty(node_bound, np.int32)
-    most = 2 * leaf_count - 1  # nodes of a rooted binary tree: no tree without single-child nodes has more
+    most = 2 * leaf_count - 1  # nodes of a rooted binary tree; only single-child nodes could make more
     identity = np.empty(node_bound, np.int32)
     parent = np.empty(most, np.int32)
     length = np.empty(most, np.float64)
