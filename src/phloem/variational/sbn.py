@@ -615,4 +615,4 @@ def _first_problem(
 
 def _damaged(path: Path, what: str) -> FileProblem:
     """The error for a file whose arrays contradict each other."""
-    return FileProblem(f"{path}: damaged, or not written by phloem: {what}. Make it again.")
+    return FileProblem(f"{path}: is damaged, or was not written by phloem: {what}. Make it again.")
