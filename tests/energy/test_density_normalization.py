@@ -44,7 +44,7 @@ def test_an_estimate_is_a_mean_of_weights():
 
 def test_chunks_are_other_draws_and_count_alike(monkeypatch):
     density = trained(5)
-    monkeypatch.setattr(normalization, "CHUNK", 30)
+    monkeypatch.setattr(normalization, "NOISE_CHUNK", 30)
     stream = RandomStream(3, "estimate", step=4)
     told: list[float] = []
     found = estimate(density.unnormalized, density.noise, 70, stream=stream, progress=told.append)

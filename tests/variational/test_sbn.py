@@ -245,7 +245,7 @@ def test_bad_arguments_are_refused():
     trees = all_topologies(5)[:2]
     with pytest.raises(BadArgument, match="-1 topologies"):
         network.sample(-1, stream=RandomStream(1, "draws"))
-    with pytest.raises(BadArgument, match="one branch number for each"):
+    with pytest.raises(BadArgument, match="one branch number per topology"):
         network.log_prob_rooted(trees, np.array([0]))
     with pytest.raises(BadArgument, match="from 0 to 6"):
         network.log_prob_rooted(trees, np.array([0, 7]))

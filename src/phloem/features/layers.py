@@ -305,6 +305,17 @@ class _Chain(torch.autograd.Function):
         return flowing if ctx.needs_input_grad[0] else None, None, None, None, *collected
 
 
+def _elu_backward(gradient: Tensor, outputs: RealArray) -> tuple[RealArray, Tensor]:
+    """The gradient of the ELU's argument, (nodes, channels), and its sum over nodes."""
+    inner, sums = np.empty_like(outputs), np.empty(outputs.shape[1], outputs.dtype)
+    kernels.elu_backward(gradient.numpy(), outputs, inner, sums)
+    return inner, torch.from_numpy(sums)
+
+
+def _array(tensor: Tensor) -> RealArray:
+    return tensor.detach().numpy()
+
+
 @final
 class DenseElu(Layer):
     """ELU(W·h + b)."""
@@ -555,14 +566,3 @@ class TreeSum(Layer):
         before = np.empty((graph.node_count, source.shape[1]), source.dtype)
         kernels.tree_sums_backward(source, graph.tree_starts, before)
         return torch.from_numpy(before), ()
-
-
-def _elu_backward(gradient: Tensor, outputs: RealArray) -> tuple[RealArray, Tensor]:
-    """The gradient of the ELU's argument, (nodes, channels), and its sum over nodes."""
-    inner, sums = np.empty_like(outputs), np.empty(outputs.shape[1], outputs.dtype)
-    kernels.elu_backward(gradient.numpy(), outputs, inner, sums)
-    return inner, torch.from_numpy(sums)
-
-
-def _array(tensor: Tensor) -> RealArray:
-    return tensor.detach().numpy()

@@ -162,5 +162,5 @@ def read_draws(path: Path) -> Draws:
         if np.isnan(draws.log_weights).any():
             raise ValueError("a weight is not a number")
     except Exception:  # damaged bytes fail in a dozen ways
-        raise FileProblem(f"{path}: damaged, or not a file of draws. Make it again with --resume.") from None
+        raise FileProblem(f"{path}: is damaged, or not a file of draws. Make it again with --resume.") from None
     return draws

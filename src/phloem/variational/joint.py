@@ -191,6 +191,25 @@ class TableModel(BranchModel, ABC):
         """Rows of the table to be added for every branch, (batch, 2n-3, terms); -1 for none."""
 
 
+class _SumRows(torch.autograd.Function):
+    """Σ_k table[rows[i, k]], skipping rows of -1."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, rows: IntArray) -> Tensor:
+        ctx.arguments = rows, table.shape
+        sums = table.new_empty((len(rows), table.shape[1]))
+        sum_rows(table.detach().numpy(), rows, sums.numpy())
+        return sums
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        refuse_second_derivatives()
+        rows, shape = ctx.arguments
+        table_gradient = gradient.new_zeros(shape)
+        sum_rows_backward(gradient.contiguous().numpy(), rows, table_gradient.numpy())
+        return table_gradient, None
+
+
 @final
 class SplitModel(TableModel):
     """A row for every split of the support: branches with the same split share their distribution."""
@@ -265,25 +284,6 @@ class GraphModel(BranchModel):
         """True for every topology on the taxa, (batch,)."""
         self.features.check_taxon_count(topologies.taxon_count)
         return np.ones(len(topologies), np.bool_)
-
-
-class _SumRows(torch.autograd.Function):
-    """Σ_k table[rows[i, k]], skipping rows of -1."""
-
-    @staticmethod
-    def forward(ctx: Any, table: Tensor, rows: IntArray) -> Tensor:
-        ctx.arguments = rows, table.shape
-        sums = table.new_empty((len(rows), table.shape[1]))
-        sum_rows(table.detach().numpy(), rows, sums.numpy())
-        return sums
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        refuse_second_derivatives()
-        rows, shape = ctx.arguments
-        table_gradient = gradient.new_zeros(shape)
-        sum_rows_backward(gradient.contiguous().numpy(), rows, table_gradient.numpy())
-        return table_gradient, None
 
 
 def build_branch_model(name: str, support: SubsplitSupport, *, depth: int = 2, width: int = 100) -> BranchModel:

@@ -308,7 +308,7 @@ def support_of(taxa: tuple[str, ...], topologies: TopologyBatch, keys: WordArray
     chunk = max(1, CHUNK_PAIRS // (9 * len(taxa)))
     for start in range(0, len(topologies), chunk):
         collection.add(topologies[start : start + chunk])
-    return assemble(taxa, len(topologies), *collection.parts())
+    return _assemble(taxa, len(topologies), *collection.parts())
 
 
 class _Collection:
@@ -373,7 +373,7 @@ def _extended(array: Array, length: int) -> Array:
     return cast(Array, longer)
 
 
-def assemble(
+def _assemble(
     taxa: tuple[str, ...],
     topology_count: int,
     clades: WordArray,
@@ -536,17 +536,17 @@ def support_from(path: Path, arrays: Arrays) -> SubsplitSupport:
     """The support described by a file's arrays."""
     taxa = distinct_names(arrays["taxa"])
     if taxa is None or len(taxa) < FEWEST_TAXA:
-        raise damaged(path, f"`taxa` is not a list of at least {FEWEST_TAXA} distinct names")
+        raise _damaged(path, f"`taxa` is not a list of at least {FEWEST_TAXA} distinct names")
     topology_count, *parts = (arrays[name] for name in PARTS[1:])
     problem = _first_problem(len(taxa), topology_count, *parts)
     if problem:
-        raise damaged(path, problem)
+        raise _damaged(path, problem)
     try:
-        support = assemble(taxa, int(topology_count), *parts)
+        support = _assemble(taxa, int(topology_count), *parts)
     except BadArgument as reason:
-        raise damaged(path, str(reason)) from None
+        raise _damaged(path, str(reason)) from None
     if topology_count == 1 and (len(support.splits) != 2 * len(taxa) - 3 or (np.diff(support.starts)[1:] > 1).any()):
-        raise damaged(path, "it claims one topology but has tables for more")
+        raise _damaged(path, "it claims one topology but has tables for more")
     return support
 
 
@@ -563,11 +563,11 @@ def read_network(path: str | Path) -> SubsplitNetwork:
     support = support_from(path, arrays)
     logits = arrays["logits"]
     if logits.shape != (support.parameter_count,) or logits.dtype != np.float64:
-        raise damaged(path, "the logits do not fit the support")
+        raise _damaged(path, "the logits do not fit the support")
     if np.isnan(logits).any() or np.isposinf(logits).any():
-        raise damaged(path, "some logits are not numbers")
+        raise _damaged(path, "some logits are not numbers")
     if support.parameter_count and np.isneginf(np.maximum.reduceat(logits, support.free_starts[:-1])).any():
-        raise damaged(path, "a table has no possible entry")
+        raise _damaged(path, "a table has no possible entry")
     return SubsplitNetwork(support, torch.from_numpy(logits))
 
 
@@ -613,6 +613,6 @@ def _first_problem(
     return None
 
 
-def damaged(path: Path, what: str) -> FileProblem:
+def _damaged(path: Path, what: str) -> FileProblem:
     """The error for a file whose arrays contradict each other."""
-    return FileProblem(f"{path}: damaged, or not written by phloem: {what}. Make it again.")
+    return FileProblem(f"{path}: is damaged, or was not written by phloem: {what}. Make it again.")
