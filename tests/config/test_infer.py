@@ -12,7 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phloem.config import EvaluationConfig, InferConfig, ModelConfig, SupportConfig, TrainingConfig, preset, read_config, to_toml
+from phloem.config import (
+    EvaluationConfig,
+    InferConfig,
+    ModelConfig,
+    SupportConfig,
+    TrainingConfig,
+    preset,
+    read_config,
+    to_toml,
+)
 from phloem.config.infer import BRANCH_MODELS, DECAYS, ESTIMATORS, INFER, PRESETS, STOPS
 from phloem.errors import ConfigError
 from phloem.features.convolutions import CONVOLUTIONS

@@ -4,7 +4,16 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from phloem.config import EvaluationConfig, InferConfig, ModelConfig, TrainingConfig, from_toml, read_config, resolve, to_toml
+from phloem.config import (
+    EvaluationConfig,
+    InferConfig,
+    ModelConfig,
+    TrainingConfig,
+    from_toml,
+    read_config,
+    resolve,
+    to_toml,
+)
 from phloem.config.infer import INFER, PRESETS
 from phloem.config.settings import Schema, command_of, heading
 from phloem.errors import ConfigError, FileProblem
