@@ -122,7 +122,7 @@ def test_a_run_with_damaged_files_is_a_line(posterior, tmp_path, name, content):
 
 def test_what_holds_no_run_is_a_line(tmp_path):
     for path in (tmp_path, tmp_path / "none"):
-        with pytest.raises(FileProblem, match=f"{path}: .*no run"):
+        with pytest.raises(FileProblem, match=f"{path}: .*no phloem run"):
             phloem.load_posterior(path)
 
 
