@@ -9,6 +9,7 @@ from phloem.config.settings import HEADING
 from phloem.errors import BadArgument, FileProblem
 from phloem.runs.directory import LOCK, claimed
 from phloem.tasks.run_files import InferRun, infer_run
+from support.messages import saying
 
 
 def names(path: Path) -> set[str]:
@@ -173,7 +174,7 @@ def test_files_of_other_programs_that_have_the_same_names_are_no_run_and_stay(tm
     (tmp_path / "provenance.json").write_text("{}")
     (tmp_path / "run-1").mkdir()
     for options in ({}, {"resume": True}, {"force": True}):
-        with pytest.raises(FileProblem, match="not empty"):
+        with pytest.raises(FileProblem, match=saying("checkpoints … no run")):
             claimed(infer_run(tmp_path), **options).__enter__()
     run = finished_run(tmp_path / "run")
     (run.checkpoints.path / "resnet.pt").write_text("mine")

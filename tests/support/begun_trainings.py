@@ -2,12 +2,12 @@
 
 import dataclasses
 
-from inference.test_training import PLAIN, example
 from phloem.config import InferConfig
 from phloem.inference.training import Report, Training
 from phloem.runs.checkpoints import Checkpoint
 from phloem.runs.history import History
 from phloem.tasks.run_files import InferCheckpoint, RunInputs
+from support.small_posteriors import PLAIN, example
 
 
 def begun(branches: str = "edge", steps: int = 40) -> tuple[Training, History[Report]]:

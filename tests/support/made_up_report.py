@@ -7,10 +7,11 @@ import numpy as np
 
 from phloem.data.patterns import AlignmentSummary
 from phloem.inference.evaluation import Estimated, Evaluation
+from phloem.inference.summary import CredibleSet
 from phloem.inference.training import Report
 from phloem.inference.trust import Finding, Trust
 from phloem.random_streams import RandomStream
-from phloem.report.contents import CredibleSet, ReportContents
+from phloem.report.contents import ReportContents
 from phloem.trees.branch_lengths import split_lengths
 from phloem.trees.consensus import majority_rule, summary_tree
 from phloem.trees.generation import nni_neighbors, random_topologies

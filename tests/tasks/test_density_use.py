@@ -76,7 +76,7 @@ def test_a_directory_of_another_command_is_not_read(tmp_path):
     counted(tmp_path / "run")
     with pytest.raises(FileProblem, match=saying("`phloem count up` … `phloem density fit`")):
         phloem.load_density(tmp_path / "run")
-    with pytest.raises(FileProblem, match="no run"):
+    with pytest.raises(FileProblem, match="no phloem run"):
         phloem.load_density(tmp_path / "nowhere")
 
 

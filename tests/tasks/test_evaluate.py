@@ -63,7 +63,7 @@ def test_bounds_are_of_the_repeats_whose_draws_were_kept(kept, rows, finished_ru
 
 def test_several_runs_are_one_posterior_and_the_bounds_are_the_best_runs(finished_runs, other_way_round):
     found, swapped = (evaluate_run(path, bounds=(10,)) for path in (finished_runs, other_way_round))
-    assert {one.posterior.summary["best_run"] for one in (found, swapped)} == {1, 2}
+    assert {one.posterior.summary.best_run for one in (found, swapped)} == {1, 2}
     for one in (found, swapped):
         assert one.bounds[10] == pytest.approx(one.posterior.best_run.lower_bound)
     assert found.bounds == swapped.bounds
@@ -86,7 +86,7 @@ def test_networks_are_mixed_by_the_shares_of_their_runs(other_way_round, tmp_pat
     sample = posterior.sample(100)
     phloem.trees.write_nexus(sample, tmp_path / "own.t")
     found = evaluate_run(other_way_round, reference=[tmp_path / "own.t"]).reference
-    shares = posterior.summary["agreement"]["shares"]
+    shares = posterior.summary.agreement.shares
     assert abs(shares[0] - shares[1]) > 0.001
     topologies = sample.distinct().normalized()
     p = topologies.weights
@@ -115,7 +115,7 @@ def test_everything_is_in_the_json_and_in_the_words(finished_run, tmp_path):
     found = evaluate_run(finished_run, reference=[tmp_path / "best.t"], bounds=(5, 200))
     parsed = json.loads(json.dumps(found.as_json()))
     assert parsed["bounds"][0]["particles"] == 5
-    ours = next(one["topologies"] for one in posterior.summary["credible_sets"] if one["share"] == 0.95)
+    ours = next(one.topologies for one in posterior.summary.found.credible_sets if one.share == 0.95)
     assert parsed["reference"]["credible_sets"] == {"reference": 1, "weighted": ours}
     assert ours > 1
     assert parsed["draws"]["count"] == 1000

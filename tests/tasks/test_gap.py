@@ -111,7 +111,7 @@ def test_what_cannot_be_is_one_line(runs, reference, tmp_path):
     other.write_text("((a,b),c,(d,e));\n")
     with pytest.raises(TaxonMismatch, match=r"other\.nwk"):
         measure_gaps(runs / "split", [other])
-    with pytest.raises(FileProblem, match="no run"):
+    with pytest.raises(FileProblem, match="no phloem run"):
         measure_gaps(tmp_path, [reference])
     with pytest.raises(BadArgument, match="input"):
         measure_gaps(runs / "split", [reference], out=reference)

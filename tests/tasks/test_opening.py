@@ -118,7 +118,7 @@ def test_a_run_before_its_first_step_is_told_of(unfinished_run, tmp_path):
     path = tmp_path / "run"
     shutil.copytree(unfinished_run, path)
     (path / "checkpoints" / "step-000001000.safetensors").unlink()
-    with pytest.raises(FileProblem, match="no step of training is done yet"):
+    with pytest.raises(FileProblem, match="no training step"):
         open_posterior(path)
     assert taxa_of(path) == taxa_of(unfinished_run)
 
@@ -132,7 +132,7 @@ def test_there_must_be_something_to_look_at(nothing, tmp_path, unfinished_run):
         shutil.copytree(unfinished_run, path)
         for file in (path / "checkpoints").iterdir():
             file.unlink()
-    problem = "no step" if nothing == "untrained" else "no run"
+    problem = "no training step" if nothing == "untrained" else "no phloem run"
     with pytest.raises(FileProblem, match=f"{path}: .*{problem}"):
         open_posterior(path)
     with pytest.raises(FileProblem, match=f"{path}: "):

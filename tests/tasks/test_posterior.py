@@ -122,7 +122,7 @@ def test_a_run_with_damaged_files_is_a_line(posterior, tmp_path, name, content):
 
 def test_what_holds_no_run_is_a_line(tmp_path):
     for path in (tmp_path, tmp_path / "none"):
-        with pytest.raises(FileProblem, match=f"{path}: .*no run"):
+        with pytest.raises(FileProblem, match=f"{path}: .*no phloem run"):
             phloem.load_posterior(path)
 
 
@@ -165,7 +165,7 @@ def test_an_interrupted_run_says_where_it_is_and_goes_on(posterior, tmp_path):
         if isinstance(event, News) and event.report and event.report.step == 30:
             signal.raise_signal(signal.SIGINT)
 
-    with pytest.raises(Interrupted, match=r"step 30\b.* phloem\.infer\(…, out=.*resume=True\)") as stopped:
+    with pytest.raises(Interrupted, match=r"step 30\b.* out=.*resume=True") as stopped:
         phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=stop, **QUICK)
     assert (stopped.value.directory, stopped.value.step) == (tmp_path / "run", 30)
     told = []
@@ -240,7 +240,9 @@ def test_a_run_that_is_stopped_on_a_full_disk_says_what_is_lost(tmp_path, monkey
 def test_of_several_runs_the_least_saved_step_is_told(tmp_path, monkeypatch):
     def stop(waiting, _function, _options, _progress):
         _, first = waiting[0]
-        (first.checkpoints.path / "step-000000030.safetensors").touch()
+        checkpoint, _ = first.checkpoints.newest()
+        checkpoint.training["counters"][0] = 30
+        first.checkpoints.add(checkpoint)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("phloem.tasks.infer.complete_runs", stop)

@@ -93,7 +93,7 @@ def test_without_iqtree_the_embedded_search_makes_the_trees_and_everybody_is_tol
     assert shares == sorted(shares)
     assert found.config.support.method == "auto"
     again = phloem.infer(seven, out=tmp_path / "again", progress=False, **few_trees(method="embedded"))
-    assert again.summary["elbo"] == found.summary["elbo"]
+    assert again.summary.evaluation.elbo == found.summary.evaluation.elbo
 
 
 @pytest.mark.slow
