@@ -169,7 +169,7 @@ class SearchTree:
             tables.lengths[[node, sibling, kept, moved, above]] = lengths
 
     def score_regrafts(self, node: int, *, tolerance: float) -> tuple[IntArray, FloatArray]:
-        """Where the subtree below a node could be grafted instead, with log-likelihoods; only its branch is fitted."""
+        """The branches that the subtree below a node could move to, and log-likelihoods with only its branch fitted."""
         surface = self._surface
         return score_regrafts(
             self._tables, surface.rates, surface.tables, self._terms, node, tolerance, np.empty(surface.width)
