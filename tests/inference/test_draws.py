@@ -174,7 +174,7 @@ def test_numbers_that_no_draw_has_are_damage(draws, tmp_path):
 
 
 def test_runs_on_other_taxa_are_not_joined(draws):
-    with pytest.raises(TaxonMismatch, match="differ in their taxa"):
+    with pytest.raises(TaxonMismatch, match="other taxa"):
         join([draws, replace(draws, taxa=draws.taxa[::-1])])
 
 

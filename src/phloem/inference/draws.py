@@ -81,7 +81,7 @@ def join(parts: Sequence[Draws]) -> Draws:
     for part in parts:
         if part.taxa != parts[0].taxa:
             raise TaxonMismatch(
-                "draws: the runs differ in their taxa or in the order of them. Use runs on the same alignment."
+                "draws: a run has other taxa, or has them in another order. Use runs on the same alignment."
             )
         collector.extend(part)
     return collector.draws(parts[0].taxa)
