@@ -72,7 +72,9 @@ def test_links_lead_to_files(page):
             assert (page.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "benchmarks" / "README.md"], ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "benchmarks" / "README.md"], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_sources_that_a_page_names_exist(page):
     """Files on every page; folders on that of the architecture, as others also name folders of a run."""
     is_architecture = page.name == "architecture.md"
