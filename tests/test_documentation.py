@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
+CODE = re.compile(r"`((?:\w+/)*\w+\.py|(?:\w+/)+)`")  # a file such as `runs/driver.py`, or a folder such as `runs/`
 
 
 def snippets(page: Path, language: str) -> list[str]:
@@ -69,6 +70,24 @@ def test_links_lead_to_files(page):
     for target in LINK.findall(page.read_text()):
         if not target.startswith(("http", "mailto")):
             assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "benchmarks" / "README.md"], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_sources_that_a_page_names_exist(page):
+    """Files on every page; folders on that of the architecture, as others also name folders of a run."""
+    is_architecture = page.name == "architecture.md"
+    roots = (ROOT / "src" / "phloem", ROOT, page.parent)
+    named = [name for name in CODE.findall(page.read_text()) if is_architecture or name.endswith(".py")]
+    assert named or not is_architecture
+    assert [name for name in named if not any((root / name).exists() for root in roots)] == []
+
+
+def test_the_index_has_every_page():
+    index = ROOT / "docs" / "index.md"
+    listed = {(index.parent / target).resolve() for target in LINK.findall(index.read_text())}
+    assert [page.name for page in PAGES if page != index and page.resolve() not in listed] == []
 
 
 def test_the_readme_has_snippets_to_run():
