@@ -1,6 +1,8 @@
 """A posterior as text: every fact is there, and the drawn tree is complete and fits its width."""
 
 import re
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +11,8 @@ from hypothesis import strategies as st
 
 from phloem.errors import BadArgument
 from phloem.inference.agreement import ReferenceComparison
+from phloem.inference.evaluation import Estimated, Evaluation
+from phloem.inference.summary import CredibleSet, DrawQuality, DrawSummary, MeanInterval, Summary, SupportSize
 from phloem.inference.trust import judge
 from phloem.random_streams import RandomStream
 from phloem.report.text import (
@@ -28,12 +32,34 @@ from support.strategies import topology_batches
 
 TREES = ["(a,b,(c,(d,e)));", "(a,(b,(d,e)),c);", "(a,b,((c,e),d));"]
 TRUST = judge(np.random.default_rng(1).normal(size=5000), None, steps_done=5, steps=5, finished=True)
-SUMMARY = {name: {"mean": -10.0, "std": None} for name in ("log_marginal_likelihood", "elbo", "lower_bound")} | {
-    "finished": True,
-    "steps": 4000,
-    "trust": TRUST._asdict() | {"findings": [finding._asdict() for finding in TRUST.findings]},
-    "credible_sets": [{"share": 0.5, "topologies": 1}, {"share": 0.95, "topologies": 1042}],
-}
+SUMMARY = Summary(
+    names=tuple("abcde"),
+    sites=9,
+    patterns=3,
+    model="JC69",
+    branches="edge",
+    seed=1,
+    support=SupportSize(3, 10, 7),
+    finished=True,
+    steps=4000,
+    repeats=1,
+    samples=5,
+    evaluation=Evaluation(*[Estimated(-10.0, None)] * 3),
+    found=DrawSummary(
+        draws=DrawQuality(5000, 4000.0, 3900.0, 0.1),
+        trust=TRUST,
+        tree_length=MeanInterval(1.0, 0.9, 1.1),
+        credible_sets=(CredibleSet(0.5, 1), CredibleSet(0.95, 1042)),
+        distinct_topologies=2,
+        best_topologies=(),
+    ),
+)
+
+
+def drawn(topologies: int, **changes: Any) -> Summary:
+    """The summary, with so many topologies and other changes."""
+    found = SUMMARY.found._replace(distinct_topologies=topologies)
+    return replace(SUMMARY, found=found, **changes)
 
 
 def sample(*weights: float) -> TreeSample:
@@ -42,7 +68,7 @@ def sample(*weights: float) -> TreeSample:
 
 
 def best_lines(found: TreeSample, distinct: int) -> list[str]:
-    summary = SUMMARY | {"evaluation": {"repeats": 1, "samples": 5}, "distinct_topologies": distinct}
+    summary = drawn(distinct)
     lines = list(describe_posterior(summary, found, split_frequencies(found)))
     first = next(place for place, line in enumerate(lines) if "drawn" in line)
     return lines[first : next(place for place, line in enumerate(lines) if "credible sets" in line)]
@@ -74,7 +100,7 @@ def test_five_topologies_are_listed_at_most_and_one_at_least():
 def test_a_topology_that_fits_is_shown_whole():
     taxa = ("Alligator", "Bison", "Camel", "Dolphin", "Elephant")
     found = TreeSample(taxa, sample(0.7, 0.3).topologies, np.array([0.7, 0.3]), None)
-    summary = SUMMARY | {"evaluation": {"repeats": 1, "samples": 5}, "distinct_topologies": 2}
+    summary = drawn(2)
     whole = "  1  0.7000  (Alligator,Bison,(Camel,(Dolphin,Elephant)));"
     for width, line in ((len(whole), whole), (len(whole) - 1, whole[:-2] + "…")):
         assert line in list(describe_posterior(summary, found, split_frequencies(found), width=width))
@@ -111,7 +137,7 @@ def test_every_distance_to_a_reference_has_its_line():
 
 
 def test_counts_are_of_all_topologies_and_of_those_in_credible_sets():
-    [line] = describe_counts(SUMMARY | {"distinct_topologies": 3210}, 200)
+    [line] = describe_counts(drawn(3210), 200)
     expected = "3,210 topologies drawn; topologies in the credible sets: 50 %: 1, 95 %: 1,042"
     assert line.replace("\N{NO-BREAK SPACE}", " ") == expected
 
@@ -131,7 +157,7 @@ def test_supports_are_those_of_each_interior_branch_and_0_where_a_split_was_not_
 
 def test_no_line_is_wider_than_it_may_be():
     found = sample(0.7, 0.3)
-    summary = SUMMARY | {"evaluation": {"repeats": 100, "samples": 1000}, "distinct_topologies": 2, "finished": False}
+    summary = drawn(2, repeats=100, samples=1000, finished=False)
     for width in (40, 60, 80):
         lines = list(describe_posterior(summary, found, split_frequencies(found), width=width))
         assert max(map(len, lines)) <= width
@@ -139,7 +165,7 @@ def test_no_line_is_wider_than_it_may_be():
 
 def test_the_verdict_stands_with_what_it_rests_on_and_what_to_do():
     found = sample(0.7, 0.3)
-    summary = SUMMARY | {"evaluation": {"repeats": 100, "samples": 1000}, "distinct_topologies": 2}
+    summary = drawn(2, repeats=100, samples=1000)
     text = "\n".join(describe_posterior(summary, found, split_frequencies(found)))
     assert "can it be trusted? good" in text
     for finding in TRUST.findings:
@@ -147,7 +173,7 @@ def test_the_verdict_stands_with_what_it_rests_on_and_what_to_do():
     assert "Nothing to worry about" in text
     assert "topologies in the credible sets: 50\N{NO-BREAK SPACE}%: 1, 95\N{NO-BREAK SPACE}%: 1,042" in text
     assert "not finished" not in text
-    worse = summary | {"trust": summary["trust"] | {"level": "do not trust"}, "finished": False}
+    worse = replace(summary, found=summary.found._replace(trust=TRUST._replace(level="do not trust")), finished=False)
     lines = list(describe_posterior(worse, found, split_frequencies(found)))
     assert lines[0] == "not finished: this is the posterior after 4,000 steps"
     assert "can it be trusted? DO NOT TRUST" in lines
