@@ -1,4 +1,8 @@
-"""Work shared between threads: kernels release Python's lock, so ordinary threads are enough."""
+"""Work shared between threads: kernels release Python's lock, so ordinary threads are enough.
+
+numba's own parallel loops are not used: their pool would compete with torch's for the cores, and a parallel region must
+wait for its slowest thread even if only one thread is asked for.
+"""
 
 import os
 from collections.abc import Callable, Iterator

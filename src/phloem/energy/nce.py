@@ -1,4 +1,12 @@
-"""Noise contrastive estimation (Gutmann & Hyvärinen 2012): the loss, and batches of data and noise."""
+"""Noise contrastive estimation (Gutmann & Hyvärinen 2012): the loss, and batches of data and noise.
+
+A density is learned by telling data from noise. With D(τ) = log q(τ) - log p_noise(τ) - log ν, S the logistic function
+and ν noise trees for each tree of the data,
+
+    J = -E_data log S(D) - ν · E_noise log(1 - S(D))
+
+is least where q is the distribution of the data, normalised.
+"""
 
 import math
 from typing import NamedTuple

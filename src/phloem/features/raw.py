@@ -1,4 +1,8 @@
-"""Raw node features, the Dirichlet-energy minimisers of Zhang (2023), in linear time; and trees recovered from them."""
+"""Raw node features, the Dirichlet-energy minimisers of Zhang (2023), in linear time; and trees recovered from them.
+
+Tips carry given features; every interior node is the mean of its neighbours, which minimises the sum of squared
+differences over the branches. With one-hot tips the features determine the topology.
+"""
 
 import numpy as np
 

@@ -1,4 +1,8 @@
-"""Amortisation gaps: what a branch model loses on a topology against the best lognormals for that topology alone."""
+"""Amortisation gaps: what a branch model loses on a topology against the best lognormals for that topology alone.
+
+A log weight is log p(Y, τ, q) - log Q(q given τ); its mean is the tree's evidence lower bound. In the noise ε it is
+nearly a quadratic form, since y = log q = location + scale·ε and log p(Y, τ, q) + Σ y is nearly quadratic in y.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -153,6 +157,11 @@ def optimize_lognormals(
     progress: Progress | None = None,
 ) -> LognormalFit:
     """Maximise E[log p(Y, τ, q) - log Q(q given τ)] over the parameters of each topology's lognormals, from `start`.
+
+    For fixed noise the bound is a smooth function of the parameters, maximised by Newton steps whose curvature comes
+    from the same samples. The error due to the noise is estimated from a second, independent set of noise: the second
+    set's bound is lower at the first set's optimum than at its own by twice what either optimum loses, as the two
+    errors are independent. The midpoint of both optima loses less than either, and is taken.
 
     start: (trees, 2n-3, 2), as a branch model gives them. All trees are moved together. Those whose bound can still
     grow by more than `tolerance` nats, by estimate, are tried again with twice the noise; after the last round they

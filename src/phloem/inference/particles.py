@@ -1,5 +1,9 @@
 """Particles, which are trees drawn from Q and weighted against the target; and gradient estimators.
 
+A particle is a topology and its branch lengths, drawn from Q; its log weight is log p(Y, τ, q) - log Q(τ) -
+log Q(q given τ). Branch lengths are reparameterised, so the first and the last term carry the gradient of the
+branch-length model. Topologies are discrete: their gradient is that of log Q(τ) times a signal of how good each was.
+
 An estimator gets K log weights and returns the lower bound and, for each particle, how strongly to push its log p and
 log Q. Training multiplies the gradients by these factors.
 """

@@ -1,4 +1,7 @@
-"""Multi-sample bounds, and Adam in one pass over all parameters."""
+"""Multi-sample bounds, and Adam in one pass over all parameters.
+
+Bounds are of a few particles: small loops, for which numpy's calls would take longer than the arithmetic.
+"""
 
 import math
 

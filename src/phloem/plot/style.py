@@ -1,4 +1,8 @@
-"""One look for all figures: journal widths, small type, colours that everyone can tell apart; text; files."""
+"""One look for all figures: journal widths, small type, colours that everyone can tell apart; text; files.
+
+Figures are made and saved within `styled()`, which starts from matplotlib's defaults, not from the user's settings, and
+leaves those as they were. They do not come from pyplot: no window, no display, nothing that must be closed.
+"""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -158,7 +162,10 @@ def _measure() -> RendererAgg:
 
 
 def save(figure: Figure, path: str | Path, *, dpi: float = 300) -> None:
-    """Write a figure as PDF, SVG or PNG, by the path's suffix; `dpi` is for PNG. Text stays text in the first two."""
+    """Write a figure as PDF, SVG or PNG, by the path's suffix; `dpi` is for PNG. Text stays text in the first two.
+
+    Equal figures give equal bytes.
+    """
     path = Path(path)
     suffix = check_format(path)
     if not 0 < dpi < 10_000:

@@ -151,6 +151,8 @@ class RunDirectory(Generic[Config, Inputs]):
     def record(self, config: Config, inputs: Mapping[str, Any], *, seed: int, command: str) -> None:
         """Write down what the run is: where it comes from, with a line for this session, then its settings.
 
+        Only `provenance.json` has the time of day: settings and results do not depend on it.
+
         inputs: what the run is made from, by name, among them `trees`, a list; what is empty stays as it was.
         """
         before = read_provenance(self.path / PROVENANCE)

@@ -1,4 +1,9 @@
-"""The bootstrap by resampling of estimated log-likelihoods (RELL; Kishino, Miyata & Hasegawa 1990)."""
+"""The bootstrap by resampling of estimated log-likelihoods (RELL; Kishino, Miyata & Hasegawa 1990).
+
+A replicate draws as many sites as the alignment has, with replacement. The log-likelihood of a tree on them is the
+product of its patterns' log-likelihoods and the replicate's counts, summed over patterns, without fitting the tree
+again; the replicate's tree is the visited tree with the largest one.
+"""
 
 import heapq
 from collections.abc import Iterable, Iterator

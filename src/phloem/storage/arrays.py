@@ -1,4 +1,9 @@
-"""Files of named arrays: plain `.npz` archives, and sealed files, each of which is whole or known not to be."""
+"""Files of named arrays: plain `.npz` archives, and sealed files, each of which is whole or known not to be.
+
+Equal arrays give equal bytes, and nothing in a file is ever executed: `.npz` archives hold no pickled objects. A sealed
+file is in safetensors format: arrays, and a few texts in its header. One of the texts is the SHA-256 of the file with
+zeros in place of that digest, so that no byte can change unnoticed.
+"""
 
 import hashlib
 import json

@@ -40,7 +40,10 @@ FORMATS = ("pdf", "svg", "png")
 
 
 def format_trace(columns: Mapping[str, AnyArray], title: str) -> str:
-    """`# title`, the names of the columns after `state`, then the rows, numbered from 0."""
+    """A trace that Tracer, R and pandas read, with tabs between columns.
+
+    `# title`, the names of the columns after `state`, then the rows, numbered from 0.
+    """
     lengths = {len(column) for column in columns.values()}
     if len(lengths) != 1:
         raise BadArgument("trace: one or more columns of the same length are needed.")

@@ -91,7 +91,8 @@ def split_frequencies(sample: TreeSample) -> SplitFrequencies:
 def robinson_foulds(first: TopologyBatch, second: TopologyBatch) -> IntArray:
     """Distance of every tree of `first` to every tree of `second`, (batch, other batch): 0, 2, … 2(n-3).
 
-    Linear in the number of taxa for each pair, after one sort for each tree.
+    The Robinson–Foulds distance is the number of splits that one of two trees has and the other lacks. Linear in
+    the number of taxa for each pair, after one sort for each tree.
     """
     if first.taxon_count != second.taxon_count:
         raise BadArgument(f"topologies on {first.taxon_count} and on {second.taxon_count} taxa cannot be compared.")

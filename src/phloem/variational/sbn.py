@@ -312,7 +312,7 @@ def support_of(taxa: tuple[str, ...], topologies: TopologyBatch, keys: WordArray
 
 
 class _Collection:
-    """The clades, splits and subsplits seen so far, in arrays that grow."""
+    """The clades, splits and subsplits seen so far, in arrays that grow, with exact taxon sets behind the hashes."""
 
     def __init__(self, keys: WordArray) -> None:
         empty = make_index(np.empty((0, 2), np.uint64))
@@ -520,7 +520,11 @@ def read_support(path: str | Path) -> SubsplitSupport:
 
 
 def support_arrays(support: SubsplitSupport) -> Arrays:
-    """The arrays of a support's file."""
+    """The arrays of a support's file; what can be derived from them is not stored.
+
+    `clades` are bit sets in 64-bit words, `splits` and `subsplits` pairs of clades; `pairs` are the sister and the
+    subsplit of every table entry after the root splits, table by table.
+    """
     after_root = slice(len(support.splits), None)
     return {
         "taxa": np.array(support.taxa),
@@ -533,7 +537,7 @@ def support_arrays(support: SubsplitSupport) -> Arrays:
 
 
 def support_from(path: Path, arrays: Arrays) -> SubsplitSupport:
-    """The support described by a file's arrays."""
+    """The support described by a file's arrays; a file whose parts contradict each other is refused."""
     taxa = distinct_names(arrays["taxa"])
     if taxa is None or len(taxa) < FEWEST_TAXA:
         raise _damaged(path, f"`taxa` is not a list of at least {FEWEST_TAXA} distinct names")

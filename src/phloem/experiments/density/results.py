@@ -1,4 +1,7 @@
-"""Results of the density experiment: repeats, variants with means and deviations, and rows of a table."""
+"""Results of the density experiment: repeats, variants with means and deviations, and rows of a table.
+
+Nothing here imports torch, so that drawing a figure need not wait for it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,11 @@
-"""Node features that minimise the Dirichlet energy, and the recovery of a topology from its features."""
+"""Node features that minimise the Dirichlet energy, and the recovery of a topology from its features.
+
+The features take one pass up the tree and one down:
+
+    Up:    c = 1 / (deg - sum c_child),   d = c * sum d_child     (leaves: c = 0, d = x)
+    Root:  x = sum d_child / (deg - sum c_child)
+    Down:  x = c * x_parent + d
+"""
 
 import numpy as np
 
@@ -184,6 +191,12 @@ def _is_complete(
 @kernel
 def merge_tips(coefficients: FloatArray, tolerance: float, parent: IntArray) -> int:
     """Fill parent pointers from coefficients (nodes, leaves), leaves first; return the root, or -1 if no tree fits.
+
+    Coefficient (v, i) is the probability that a random walk from node v meets tip i before any other tip. A walk can
+    reach i only through i's neighbour, so the neighbour is the interior node with the largest coefficient. When all but
+    one of a node's neighbours are known the node becomes a tip itself, and its own neighbour is found with the same
+    column, among the remaining nodes: walks from beyond it must again pass through it. So nothing is ever recomputed,
+    and the cost is linear in the size of the matrix.
 
     Works for every degree from two up. A node with k known neighbours is merged only when one more
     neighbour makes it their mean; until then other subtrees come first.

@@ -1,4 +1,10 @@
-"""The layers of graph networks: activations and messages between neighbours, with their gradients, as vector code."""
+"""The layers of graph networks: activations and messages between neighbours, with their gradients, as vector code.
+
+`neighbors` (nodes, width) lists each node's neighbours, -1 after the last. Rows are contiguous, in single or double
+precision; constants have the arrays' own type, as numba would compute in doubles otherwise. `values` holds for every
+node what it keeps for itself, `own`, beside what it sends, `other`: (nodes, 2·channels), or (nodes, channels) where
+both are the same. Outputs are written to arrays that the caller provides.
+"""
 
 from typing import Any
 
@@ -12,7 +18,7 @@ from phloem.kernels.jit import at, kernel, vector_kernel, wide_vectors
 
 @vector_kernel
 def elu(x):
-    """ELU of one number, in its own type; NaN stays NaN."""
+    """ELU(x) = x where x > 0, else exp(x) - 1 (Clevert et al. 2016), in the type of x; NaN stays NaN."""
     zero = same_type(0.0, x)
     below = exp_below_zero(zero if x > zero else x) - same_type(1.0, x)
     return below if x <= zero else x
@@ -20,7 +26,7 @@ def elu(x):
 
 @vector_kernel
 def elu_slope(output):
-    """The derivative of ELU where its value is `output`."""
+    """The derivative of ELU where its value is `output`: 1 or ELU(x) + 1, without an exponential."""
     zero = same_type(0.0, output)
     return same_type(1.0, output) + (output if output < zero else zero)
 

@@ -6,7 +6,7 @@ Interchanges: branch v below u; one of v's children, `moved`, changes places wit
 
 Regrafts: the subtree of `node` takes its joint along; the joint's other child takes their place, with one branch for
 two. The joint goes into the middle of another branch, and only the branch that carries the subtree is fitted: a rough
-score. Subtrees are those without taxon 0, on which the tree is rooted.
+score, but of most trees near this one. Subtrees are those without taxon 0, on which the tree is rooted.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Clades: as 128-bit Zobrist hashes, as bit sets, shared between trees, and summed into keys of whole topologies.
 
-A clade's hash is the XOR of its taxa's keys. A topology's key is the sum of its interior clades' hashes, each mixed
-first; an interchange replaces one clade, so the key of a neighbour costs three operations.
+A clade's hash is the XOR of its taxa's fixed random keys (Zobrist 1970). A topology's key is the sum of its interior
+clades' hashes, each mixed first; an interchange replaces one clade, so the key of a neighbour costs three operations.
 """
 
 import numpy as np

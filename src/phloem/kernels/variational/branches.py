@@ -1,4 +1,8 @@
-"""Branch lengths: independent lognormals with their gradients, and parameters as sums of table rows."""
+"""Branch lengths: independent lognormals with their gradients, and parameters as sums of table rows.
+
+Lognormals: log q = location + offset + scale · noise. Parameters (batch, branches, 2) are location and log scale, in
+single or double precision; all arithmetic is in double.
+"""
 
 import math
 

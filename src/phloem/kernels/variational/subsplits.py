@@ -1,4 +1,10 @@
-"""Subsplit indices: the splits, subsplits and table entries used by all rootings of a tree, found by hashing."""
+"""Subsplit indices: the splits, subsplits and table entries used by all rootings of a tree, found by hashing.
+
+An interior node v sees three clades, one beyond each of its neighbours. Seen from neighbour i, the taxa on v's side
+divide into the other two clades: three subsplits per node, 3(n-2) per tree. A rooting puts a sister beside each: the
+clade beyond i if the root is on that branch, else one of the two other clades that the neighbour sees. So there are at
+most nine parent–child pairs per node over all 2n-3 rootings.
+"""
 
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,7 +19,11 @@ SECOND_FACTOR = np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 class PairIndex(NamedTuple):
-    """A hash index of distinct pairs, numbered by row; slots hold row numbers or EMPTY. Rows after them are free."""
+    """A hash index of distinct pairs, numbered by row; slots hold row numbers or EMPTY. Rows after them are free.
+
+    Clade hashes are pairs of words, subsplits pairs of clades, table entries pairs of a clade and a subsplit: one kind
+    of index serves all three. Linear probing; at most half of the slots are used.
+    """
 
     pairs: WordArray  # (capacity, 2)
     slots: IntArray  # (a power of two, at least twice the capacity)
