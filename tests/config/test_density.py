@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phloem.config.density import BASES, CONVOLUTIONS, DENSITY, NOISES, PRESET_FIELDS, VARIANTS, DensityConfig
-from phloem.config.infer import DECAYS
+from phloem.config.density import BASES, DENSITY, NOISES, PRESET_FIELDS, VARIANTS, DensityConfig
+from phloem.config.infer import DECAYS, NETWORKS
 from phloem.config.settings import command_of
 from phloem.energy.noise import ListedNoise, SubsplitNoise, UniformNoise, choose_base, choose_noise
 from phloem.energy.training import new_model
@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "density.md"
 positive = st.floats(1e-9, 1e9)
 configs = st.builds(
     DensityConfig,
-    convolution=st.sampled_from(CONVOLUTIONS),
+    convolution=st.sampled_from(NETWORKS),
     depth=st.integers(0, 10),
     width=st.integers(1, 1000),
     noise=st.sampled_from(NOISES),
@@ -213,9 +213,9 @@ def test_a_preset_decides_the_schedule_and_nothing_else():
 
 
 def test_names_of_convolutions_are_those_that_can_be_built():
-    assert {*CONVOLUTIONS} == {"mlp", *BUILT}
-    assert {*VARIANTS} < {*CONVOLUTIONS}
-    for name in CONVOLUTIONS:
+    assert {*NETWORKS} == {"mlp", *BUILT}
+    assert {*VARIANTS} < {*NETWORKS}
+    for name in NETWORKS:
         new_model(5, DensityConfig(convolution=name, width=4))
 
 

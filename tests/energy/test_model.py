@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from phloem.config.density import CONVOLUTIONS
+from phloem.config.infer import NETWORKS
 from phloem.energy import model as model_module
 from phloem.energy.model import EnergyModel, Unnormalized
 from phloem.energy.noise import ListedNoise, UniformNoise
@@ -21,10 +21,10 @@ def build(taxa: int, name: str = "ggnn") -> EnergyModel:
 
 
 def test_the_config_names_every_convolution():
-    assert set(CONVOLUTIONS) == {*BUILT, "mlp"}
+    assert set(NETWORKS) == {*BUILT, "mlp"}
 
 
-@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_the_energy_is_an_mlp_on_the_sum_of_a_trees_node_features(name):
     topologies, model = random_topologies(7, 4, stream=RandomStream(1, "model")), build(7, name)
     expected = [energy(model, topologies, tree).item() for tree in range(4)]

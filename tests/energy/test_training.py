@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from phloem.config.density import CONVOLUTIONS
+from phloem.config.infer import NETWORKS
 from phloem.energy.nce import best_loss
 from phloem.energy.noise import UniformNoise
 from phloem.energy.training import (
@@ -35,7 +35,7 @@ def gradients_of(training: DensityTraining) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize(
     ("convolution", "noise", "base"),
-    [(name, "uniform", "noise") for name in CONVOLUTIONS]
+    [(name, "uniform", "noise") for name in NETWORKS]
     + [("ggnn", "listed", "noise"), ("ggnn", "sbn", "noise"), ("ggnn", "sbn", "uniform"), ("mlp", "sbn", "uniform")],
 )
 def test_a_steps_gradient_is_that_of_a_loop_over_the_drawn_trees(convolution, noise, base):

@@ -12,7 +12,8 @@ import typer
 
 from phloem.cli.flags import Flag, Flags, Settings, with_settings
 from phloem.cli.options import BURNIN_HELP, CHECKPOINT_HELP, TREES_HELP, parse_burnin, plain_console, plain_table
-from phloem.config.density import BASES, CONVOLUTIONS, DENSITY, NOISES, DensityConfig
+from phloem.config.density import BASES, DENSITY, NOISES, DensityConfig
+from phloem.config.infer import NETWORKS
 from phloem.errors import BadArgument, StoppedByUser
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ DIRECTORY_HELP = "The directory of a run of `phloem density fit`."
 FIT_FLAGS = Flags(
     DENSITY,
     [
-        Flag("--convolution", "convolution", f"Graph convolution: {', '.join(CONVOLUTIONS)}.", metavar="NAME"),
+        Flag("--convolution", "convolution", f"Graph convolution: {', '.join(NETWORKS)}.", metavar="NAME"),
         Flag(
             "--noise",
             "noise",

@@ -4,12 +4,11 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from phloem.config.infer import DECAYS, MOST_CHANNELS, MOST_DRAWS, MOST_LAYERS
+from phloem.config.infer import DECAYS, MOST_CHANNELS, MOST_DRAWS, MOST_LAYERS, NETWORKS
 from phloem.config.settings import Schema, check_choice, check_clipping, check_count, check_positive, check_seed
 from phloem.errors import ConfigError
 
 # What `features` and `energy` can do; a test keeps the lists the same.
-CONVOLUTIONS: Final = ("mlp", "gcn", "gin", "gin-text", "sage", "ggnn", "edge", "edge-text")
 NOISES: Final = ("sbn", "uniform", "listed")
 BASES: Final = ("noise", "uniform")
 
@@ -56,7 +55,7 @@ class DensityConfig:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        check_choice("--convolution", self.convolution, CONVOLUTIONS)
+        check_choice("--convolution", self.convolution, NETWORKS)
         check_choice("--noise", self.noise, NOISES)
         check_choice("--base", self.base, BASES)
         check_choice("decay", self.decay, DECAYS)

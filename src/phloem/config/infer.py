@@ -21,7 +21,8 @@ from phloem.errors import ConfigError
 ESTIMATORS: Final = ("vimco", "rws")
 DECAYS: Final = ("cosine", "stairs")
 STOPS: Final = ("steps", "auto")
-BRANCH_MODELS: Final = ("split", "psp", "mlp", "gcn", "gin", "gin-text", "sage", "ggnn", "edge", "edge-text")
+NETWORKS: Final = ("mlp", "gcn", "gin", "gin-text", "sage", "ggnn", "edge", "edge-text")  # a new convolution goes here
+BRANCH_MODELS: Final = ("split", "psp", *NETWORKS)
 
 MOST_PARTICLES: Final = 10_000
 MOST_DRAWS: Final = 10_000_000

@@ -1,1 +1,1 @@
-"""What a run looks like while it goes: a live panel on a terminal, lines elsewhere."""
+"""What a run looks like while it works: a live panel on a terminal, lines elsewhere."""

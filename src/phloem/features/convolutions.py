@@ -1,6 +1,7 @@
 """Learnable topological features (Zhang 2023): graph convolutions, networks of them, and read-outs.
 
-A new convolution is a class here and a line in `CONVOLUTIONS`.
+A new convolution is a class here and a line in `CONVOLUTIONS`; its name goes into `NETWORKS` (config/infer.py) too,
+which settings are checked against without loading torch.
 """
 
 import math
@@ -316,7 +317,7 @@ def _make(convolution: ConvolutionChoice, inputs: int, outputs: int) -> Convolut
         )
     made = convolution(inputs, outputs)
     if not isinstance(made, Convolution):
-        raise BadArgument(f"features: {type(made).__name__} is not a phloem.Convolution.")
+        raise BadArgument(f"features: {type(made).__name__} is not a phloem.features.Convolution.")
     return made
 
 

@@ -170,7 +170,7 @@ class Reporter(Protocol[Row]):
 
 
 def report_steps(steps: int, reports: int) -> set[int]:
-    """After which of so many steps there is a report."""
+    """The report steps: so many, evenly spread, the last step among them."""
     count = min(reports, steps)
     return {share * steps // count for share in range(1, count + 1)}
 

@@ -1,4 +1,4 @@
-"""The history of a training: one report after every so many steps, in memory and in `history.csv`."""
+"""The history of a training: a report at each report step, in memory and in `history.csv`."""
 
 import csv
 import importlib.util

@@ -159,7 +159,7 @@ def bootstrap_files(
 ) -> BootstrapFiles:
     """One file of bootstrap trees a replicate, in `directory`. Replicates that are there already are not made again.
 
-    If one replicate fails, those at work are stopped; those that were finished stay and the next call goes on
+    If one replicate fails, those at work are stopped; those that were finished stay and the next call resumes
     from them. `progress` is called from the calling thread.
     """
     plan = plan_bootstrap(alignment, directory, config)
