@@ -99,7 +99,7 @@ def test_bad_options_of_sample_are_one_line_and_leave_nothing(options, facts, fi
 @pytest.mark.parametrize("command", [["score", "nowhere", "trees.tsv"], ["sample", "nowhere", "--out", "new.nwk"]])
 def test_a_directory_without_a_run_is_one_line(command, capsys):
     assert run(["density", *command]) == 2
-    assert_says(complaint(capsys), "nowhere: … no run")
+    assert_says(complaint(capsys), "nowhere: … no phloem run")
 
 
 @pytest.mark.slow

@@ -96,4 +96,4 @@ def test_bad_input_is_one_line_and_exit_code_2(finished, options, facts, capsys)
 
 def test_a_directory_without_a_run_is_one_line(tmp_path, capsys):
     assert run(["gap", str(tmp_path), "--trees", "primates"]) == 2
-    assert_says(complaint(capsys), f"{tmp_path}: … no run")
+    assert_says(complaint(capsys), f"{tmp_path}: … no phloem run")

@@ -96,7 +96,7 @@ def usual(tmp_path_factory) -> dict[str, object]:
         (["--target", "missing.tsv"], "missing.tsv: … no such file"),
         (["--target", "five.tsv", "--taxa", "5"], "--target … --taxa"),
         (["--out", "five.tsv"], "five.tsv: … directory"),
-        (["--out", "."], "no experiment"),
+        (["--out", "."], "five.tsv … not an experiment"),
     ],
     ids=" ".join,
 )
@@ -113,7 +113,7 @@ def test_an_interrupt_says_how_to_go_on(capsys, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:  # to undo it all would leave the empty directory as well
-        patch.setattr("phloem.tasks.density.train_density", stop)
+        patch.setattr("phloem.tasks.density.train", stop)
         assert run(reproduce(*SMALL, "--quiet")) == 130
     assert "--resume" in complaint(capsys)
     assert Path("out/mlp-1/config.toml").exists()

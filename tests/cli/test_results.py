@@ -19,7 +19,7 @@ from phloem.tasks.run_files import EXPORTS
 from support.command_line import complaint
 from support.messages import assert_says
 
-MISSING = "no run"
+MISSING = "no phloem run"
 
 
 def refusal(capsys, arguments: list[str]) -> str:
@@ -175,7 +175,7 @@ def test_branch_lengths_over_all_trees_and_on_each_probable_topology(finished_ru
     np.testing.assert_allclose(marginal["mean"], posterior.branch_lengths.mean)
     np.testing.assert_allclose(marginal["probability"], posterior.branch_lengths.frequency)
     ranks = {int(rank) for rank in table["topology"] if rank != "all"}
-    in_set = next(found["topologies"] for found in posterior.summary["credible_sets"] if found["share"] == 0.95)
+    in_set = next(found.topologies for found in posterior.summary.found.credible_sets if found.share == 0.95)
     assert ranks == set(range(1, in_set + 1))
     best = table[table["topology"] == "1"]
     trees = posterior.trees

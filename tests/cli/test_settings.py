@@ -263,7 +263,7 @@ def test_a_command_gets_what_was_given_and_nothing_else():
     for given in ({"preset": "quick"}, {"file": Path("run.toml")}, {"seed": 1}, {"assignments": ["seed=1"]}):
         assert collected(**given) != Settings(INFER)
     assert collected(seed=1, assignments=["training.ramp=0.5"]).flags == {"training.ramp": 0.5, "seed": 1}
-    assert collected(seed=1, file=Path("run.toml")).values() == {"preset": "paper", "runs": 3, "seed": 1}
+    assert collected(seed=1, file=Path("run.toml")).layers() == [{"preset": "paper", "runs": 3}, {"seed": 1}]
 
 
 def test_a_file_is_read_once_so_that_it_may_be_a_pipe():

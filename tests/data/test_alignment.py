@@ -89,7 +89,7 @@ def test_the_report_counts_what_matters():
     [
         ("AB", ["A", "C"], "2 sequences … 3"),
         (["A", "", "C"], ["A", "C", "G"], "sequence 2 … name"),
-        (["A", "B", "A"], ["A", "C", "G"], "more than one … 'A'"),
+        (["A", "B", "A"], ["A", "C", "G"], "several … 'A'"),
         ("ABC", ["AC", "A", "AC"], "'B' … 1 sites … 'A' … 2"),
         ("ABC", ["", "", ""], "no sites"),
         ("ABC", ["ACG", "AC!", "ACG"], "'B' … column 3 … '!'"),

@@ -107,12 +107,12 @@ def test_a_topology_that_fits_is_shown_whole():
 
 
 def test_estimates_stand_below_each_other_with_their_deviations():
-    estimates = {
-        "log_marginal_likelihood": {"mean": -7108.42, "std": 0.178},
-        "elbo": {"mean": -10.5, "std": 12.0},
-        "lower_bound": {"mean": -7109.0004, "std": None},
-    }
-    assert list(describe_estimates(estimates | {"evaluation": {"repeats": 1000, "samples": 50}}, 80)) == [
+    estimates = Evaluation(
+        elbo=Estimated(-10.5, 12.0),
+        lower_bound=Estimated(-7109.0004, None),
+        log_marginal_likelihood=Estimated(-7108.42, 0.178),
+    )
+    assert list(describe_estimates(drawn(2, repeats=1000, samples=50, evaluation=estimates), 80)) == [
         "log marginal likelihood    -7108.420 ± 0.178",
         "ELBO                         -10.500 ± 12.000",
         "multi-sample bound         -7109.000",

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from phloem.config.settings import HEADING
+from phloem.config.settings import heading
 from phloem.errors import BadArgument, FileProblem
 from phloem.runs.directory import LOCK, claimed
 from phloem.tasks.run_files import InferRun, infer_run
 from support.messages import saying
+
+HEADING = heading("infer")
 
 
 def names(path: Path) -> set[str]:

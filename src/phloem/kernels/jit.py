@@ -6,10 +6,11 @@ offsets the loops over it become vector code. The caller owns the array for as l
 bounds are checked.
 """
 
-from collections.abc import Callable
+from collections.abc import hashlib
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
+import Callable
 import numba
 from numba.core import types
 from numba.extending import intrinsic
@@ -46,10 +47,21 @@ def cache_directory() -> Path | None:
     return Path(path) if path else None
 
 
-def has_compiled() -> bool:
-    """Whether any kernel has been compiled on this machine before."""
+def compiled_count() -> int:
+    """How many kernels have been compiled on this machine before."""
+    return sum(1 for directory in _cache_directories() for _ in directory.glob("*.nbc"))
+
+
+def _cache_directories() -> list[Path]:
+    """Where machine code is cached for each folder of kernels; in the user's cache numba names them by a hash."""
     directory = cache_directory()
-    return directory is not None and any(directory.glob("*.nbc"))
+    if directory is None:
+        return []
+    here = Path(__file__).absolute().parent
+    folders = [here, *(path for path in here.iterdir() if path.is_dir() and path.name != "__pycache__")]
+    if directory.name == "__pycache__":
+        return [folder / "__pycache__" for folder in folders]
+    return [directory.parent / f"{folder.name}_{hashlib.sha1(str(folder).encode()).hexdigest()}" for folder in folders]
 
 
 @kernel

@@ -22,7 +22,7 @@ from phloem.inference.draws import DrawCollector
 from phloem.inference.evaluation import evaluate
 from phloem.inference.training import Report, Reporter, Training
 from phloem.interrupts import held
-from phloem.kernels.jit import has_compiled
+from phloem.kernels.jit import compiled_count
 from phloem.random_streams import RandomStream
 from phloem.runs.checkpoints import Checkpoint, parse_interval
 from phloem.runs.directory import SavedRuns, claimed
@@ -71,7 +71,7 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
     """Infer a posterior, in a directory of its own that a stopped run resumes from."""
     options = _checked(request.run.options)
     with session(infer_run(request.run.directory), request.run) as directory:
-        is_first_use = not has_compiled()  # reading trees is a use already
+        is_first_use = compiled_count() == 0  # reading trees is a use already
         saved = _find_saved(directory, progress)
         config = INFER.resolve(base=request.base or saved.config, preset=request.preset, settings=request.settings)
         saved.check_config(config, run_configs(config))

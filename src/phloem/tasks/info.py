@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from phloem.kernels.jit import cache_directory
+from phloem.kernels.jit import cache_directory, compiled_count
 from phloem.search.iqtree import IQTREE, MRBAYES, Program
 from phloem.threads import available_threads
 
@@ -26,9 +26,7 @@ def describe() -> dict[str, Any]:
 
 def _kernels() -> dict[str, Any]:
     directory = cache_directory()
-    if directory is None:
-        return {"cache": None, "compiled": 0}
-    return {"cache": str(directory), "compiled": len(list(directory.glob("*.nbc")))}
+    return {"cache": None if directory is None else str(directory.parent), "compiled": compiled_count()}
 
 
 def _find(program: Program) -> dict[str, str | None]:
