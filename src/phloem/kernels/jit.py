@@ -6,11 +6,11 @@ offsets the loops over it become vector code. The caller owns the array for as l
 bounds are checked.
 """
 
-from collections.abc import hashlib
+import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
-import Callable
 import numba
 from numba.core import types
 from numba.extending import intrinsic
