@@ -11,7 +11,7 @@ import pytest
 
 import phloem
 from phloem.cli.main import run
-from phloem.energy.files import density_checkpoints
+from phloem.tasks.density import density_run
 from phloem.trees.reading import read_trees
 from support.command_line import complaint
 from support.density_trees import FLAGS, as_json, assert_same_fit, contents, five_taxa, write_table
@@ -240,7 +240,7 @@ def test_bad_trees_are_one_line_for_scores_too(name, fitted, capsys):
         ("--base some", "--base … noise"),
         ("--preset best", "--preset … paper"),
         ("--burnin 15", "trees.tsv … 15 … 15 trees"),
-        ("--config none.toml", "none.toml: …"),
+        ("--config none.toml", "none.toml: … No such file"),
         ("--config empty.nwk --set stpes=5", "'stpes' … 'steps'"),
         ("--set steps", "--set 'steps' … clipping=inf"),
         ("--set training.steps=5", "'training.steps' … 'steps'"),
@@ -249,7 +249,7 @@ def test_bad_trees_are_one_line_for_scores_too(name, fitted, capsys):
         ("--checkpoint-every often", "--checkpoint-every often"),
         ("--resume --force", "--resume … --force"),
         ("--out trees.tsv", "trees.tsv: … directory"),
-        ("--out .", "not empty"),
+        ("--out .", "no run"),
     ],
 )
 def test_bad_options_are_one_line(options, facts, capsys):
@@ -313,7 +313,7 @@ def test_a_fit_that_is_killed_and_stopped_goes_on_to_the_same_files():
 
 def newest_step() -> int:
     """Of the run in `killed`; -1 before there is a checkpoint."""
-    step = density_checkpoints(Path("killed/checkpoints")).newest_step()
+    step = density_run("killed").checkpoints.newest_step()
     return -1 if step is None else step
 
 

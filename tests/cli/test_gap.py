@@ -74,7 +74,7 @@ def test_a_run_that_is_not_finished_says_so(finished, tmp_path, capsys):
             (tmp_path / "begun").mkdir(exist_ok=True)
             (tmp_path / "begun" / path.name).symlink_to(path)
     assert run(gap(Path("begun"))) == 0
-    assert capsys.readouterr().out.startswith("not finished: this is the model at step ")
+    assert capsys.readouterr().out.startswith("not finished: the model is that of step ")
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from phloem.cli.infer import default_directory, how_to_go_on
+from phloem.cli.infer import default_directory, how_to_resume
 from phloem.cli.main import run
-from phloem.config import InferConfig, read_config
+from phloem.config import InferConfig, read_config, resolve
 from phloem.display.lines import Quiet
 from phloem.inference.training import Report
 from phloem.runs.driver import Interrupted
-from phloem.tasks.run_files import EXPORTS, RESULTS
+from phloem.tasks.run_files import EXPORTS, infer_run
 from phloem.variational.sbn import read_support
 from support.command_line import complaint
 from support.fake_iqtree import SEVEN, SEVEN_TREES, FakeIqtree
@@ -24,7 +24,8 @@ from support.messages import assert_says
 PRIMATES = ["infer", "primates", "--trees", "primates"]  # a bootstrap would take longer than the run
 SHORT = ["--steps", "200", "--seed", "3", "--runs", "1", "--repeats", "5"]
 TINY = ["--steps", "5", "--branches", "split", "--runs", "1", "--samples", "20", "--repeats", "2"]
-FILES = {"config.toml", "checkpoints", ".lock", *RESULTS, *EXPORTS}
+RESULTS = infer_run(".").needed
+FILES = {"checkpoints", ".lock", *RESULTS, *EXPORTS}
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,7 @@ def test_the_same_seed_gives_the_same_files_and_json_is_the_summary(finished, ca
     assert run([*PRIMATES, "--out", "again", *SHORT, "--threads", "1", "--json", "--plain"]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out) == json.loads(Path("again/summary.json").read_text())
-    for name in {"config.toml", *RESULTS} - {"provenance.json", "history.csv"}:
+    for name in {*RESULTS} - {"provenance.json", "history.csv"}:
         assert (finished / name).read_bytes() == Path("again", name).read_bytes(), name
     lines = captured.err.splitlines()
     assert lines[0] == "primates: 12 taxa, 898 sites, 413 patterns, 0.3 % missing, 377 constant sites"
@@ -122,10 +123,10 @@ def test_a_run_directory_is_named_after_the_alignment(alignment, directory):
 
 
 def test_the_command_that_goes_on_is_one_for_a_shell():
-    text = how_to_go_on(Interrupted(Path("my run"), 1200, begun=True), "my dna.fasta")
+    text = how_to_resume(Interrupted(Path("my run"), 1200, begun=True), "my dna.fasta")
     assert "step 1,200" in text
     assert text.endswith(": phloem infer 'my dna.fasta' --out 'my run' --resume")
-    assert how_to_go_on(Interrupted(Path("run"), None, begun=True), None).endswith(": phloem infer --out run --resume")
+    assert how_to_resume(Interrupted(Path("run"), None, begun=True), None).endswith(": phloem infer --out run --resume")
 
 
 def test_settings_of_a_file_and_of_flags_are_those_of_the_run():
@@ -147,8 +148,8 @@ def test_every_option_that_is_no_setting_does_its_part(monkeypatch):
         displays.append(options)
         return Quiet()
 
-    def remember(request, options, _progress):
-        seen.append((request, options))
+    def remember(request, _progress):
+        seen.append((request, request.run, request.run.options))
         raise KeyboardInterrupt
 
     monkeypatch.setattr("phloem.tasks.infer.run_inference", remember)
@@ -158,19 +159,19 @@ def test_every_option_that_is_no_setting_does_its_part(monkeypatch):
         run(["infer", *arguments])
         return seen[-1]
 
-    request, options = asked("primates")
-    assert request[:2] == ("primates", Path("primates-run"))
-    assert request.resolve(None) == InferConfig()
-    assert request[3:6] == ((), False, False)
+    request, asked_run, options = asked("primates")
+    assert (request.source, asked_run.directory) == ("primates", Path("primates-run"))
+    assert resolve(preset=request.preset, settings=request.settings) == InferConfig()
+    assert (request.trees, asked_run.resume, asked_run.force) == ((), False, False)
     assert options == (None, (120.0, None), False)
-    assert asked("primates", "--out", "x")[0].directory == Path("x")
+    assert asked("primates", "--out", "x")[1].directory == Path("x")
     assert asked("primates", "--trees", "a", "--trees", "b")[0].trees == ["a", "b"]
-    assert asked("primates", "--resume")[0].resume
-    assert asked("primates", "--force")[0].force
+    assert asked("primates", "--resume")[1].resume
+    assert asked("primates", "--force")[1].force
     assert asked("--resume", "--out", "x")[0].source is None
-    assert asked("primates", "--threads", "3")[1].threads == 3
-    assert asked("primates", "--checkpoint-every", "7steps")[1].interval == (None, 7)
-    assert asked("primates", "--tensorboard")[1].tensorboard
+    assert asked("primates", "--threads", "3")[2].threads == 3
+    assert asked("primates", "--checkpoint-every", "7steps")[2].interval == (None, 7)
+    assert asked("primates", "--tensorboard")[2].tensorboard
     assert displays[-1] == {"plain": False, "quiet": False}
     for option in ("plain", "quiet"):
         asked("primates", f"--{option}")
@@ -240,15 +241,15 @@ def test_a_trained_model_is_kept_when_its_evaluation_is_stopped(finished, monkey
 
 def test_what_was_deleted_is_made_again_from_the_checkpoint(finished, tmp_path):
     shutil.copytree(finished, "copy")
-    for name in ("config.toml", *RESULTS):
+    for name in RESULTS:
         Path("copy", name).unlink()
     assert run(["infer", "--out", "copy", "--resume"]) == 0
-    for name in {"config.toml", *RESULTS} - {"provenance.json"}:
+    for name in {*RESULTS} - {"provenance.json"}:
         assert (finished / name).read_bytes() == Path("copy", name).read_bytes(), name
 
 
 def test_a_finished_run_is_shown_again_by_resume(finished, capsys, monkeypatch):
-    monkeypatch.setattr("phloem.tasks.infer.complete_run", interrupt)
+    monkeypatch.setattr("phloem.tasks.infer.complete", interrupt)
     assert run(["infer", "--out", str(finished), "--resume", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads((finished / "summary.json").read_text())
 
@@ -363,7 +364,7 @@ def test_a_run_that_was_given_trees_does_not_go_on_without_them(monkeypatch, cap
     Path("one.nwk").write_text("(A,B,(C,(D,E)));")
     begin = ["infer", "dna.fasta", "--out", "out", "--trees", "one.nwk", *TINY]
     with monkeypatch.context() as stopped:
-        stopped.setattr("phloem.tasks.infer._first_checkpoint", interrupt)
+        stopped.setattr("phloem.tasks.infer._begin", interrupt)
         assert run(begin) == 130
     capsys.readouterr()
     assert run(["infer", "dna.fasta", "--out", "out", "--resume"]) == 2
@@ -458,7 +459,7 @@ def test_identical_sequences_are_named_and_kept(capsys):
 
 
 def test_the_first_use_says_that_it_compiles(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr("phloem.kernels.jit.cache_directory", lambda: tmp_path)
+    monkeypatch.setattr("phloem.kernels.jit._cache_directories", lambda: [tmp_path / "none", tmp_path])
     assert run([*PRIMATES, "--out", "one", *TINY, "--plain"]) == 0
     assert "compiles" in capsys.readouterr().err
     (tmp_path / "kernel.nbc").write_text("")

@@ -15,7 +15,7 @@ import pytest
 
 from phloem.cli import main
 from phloem.runs.directory import claimed
-from phloem.tasks.run_files import checkpoint_folder, infer_run
+from phloem.tasks.run_files import infer_run
 from support.command_line import complaint
 from support.messages import assert_says
 
@@ -84,7 +84,7 @@ def assert_same_results(one: Path, two: Path) -> None:
 
 def steps_in(run: Path) -> int:
     """The step of the newest checkpoint; -1 while there is none."""
-    step = checkpoint_folder(run / "checkpoints").newest_step()
+    step = infer_run(run).checkpoints.newest_step()
     return -1 if step is None else step
 
 

@@ -126,8 +126,8 @@ def print_posterior(posterior: "Posterior") -> None:
     print(f"""
 files in {directory}:
   report.html                   all of this, for the browser
-  consensus.nex                 consensus trees with supports and lengths: FigTree
-  posterior.nex, posterior.log  {trees:,} posterior trees, and their trace for Tracer
+  consensus.nex                 consensus trees with supports, for FigTree
+  posterior.nex, posterior.log  {trees:,} posterior trees, and a trace for Tracer
   topologies.csv, clades.csv    topologies and clades with their probabilities
   summary.json, history.csv     these numbers, and the course of training
   config.toml                   every setting, for --config

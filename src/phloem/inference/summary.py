@@ -1,6 +1,7 @@
 """A posterior in a few numbers: the record behind `summary.json`, which is written and read here alone.
 
-A new number is a field of `Summary`, a line where it is computed, and a line in `as_json` and `from_json`.
+A new number of the draws is a field of `DrawSummary`, computed in `summarize_draws`; any other is a field of `Summary`,
+which `tasks/run_files.py` fills. Either has a key below, and a line in `as_json` and in `from_json`.
 """
 
 from collections.abc import Mapping
