@@ -256,7 +256,8 @@ class Saver(Generic[Config, Inputs]):
         give_up = time.monotonic() + PATIENCE_SECONDS
         while not self.save_if_possible("waiting for space"):
             if not isinstance(self._problem, DiskFull) or time.monotonic() + RETRY_SECONDS > give_up:
-                return self.save()  # which raises, as nothing has changed
+                self.save()  # which raises, unless something has just changed
+                return
             time.sleep(RETRY_SECONDS)
 
     def _next_due(self) -> float:
