@@ -36,6 +36,9 @@ from typing import Any
 # What may differ between two recordings: (case, file) as shell patterns, and why.
 ALLOWED: dict[tuple[str, str], str] = {
     ("info", "stdout.txt"): "shows paths, the number of cores and the state of the kernel cache",
+    ("help", "stdout.txt"): "help texts were reworded after 0.1.0",
+    ("errors", "std*.txt"): "messages were reworded after 0.1.0",
+    ("density-primates", "run/provenance.json"): "names the bundled trees by where phloem is installed",
 }
 
 INTERRUPTED = 130  # phloem's exit code after Ctrl-C
@@ -500,7 +503,7 @@ def difference(first: Path, second: Path, name: str, other_sessions: bool = Fals
     contents = [path.read_bytes() for path in paths]
     if contents[0] == contents[1]:
         return None
-    for normalize in normalizers(name):
+    for normalize in (*normalizers(name), reworded):
         contents = [normalize(content) for content in contents]
     if other_sessions and name.endswith(".html"):
         contents = [SESSION.sub(b"", content) for content in contents]
@@ -543,7 +546,7 @@ def normalizers(name: str) -> list[Normalizer]:
         "stderr.txt": without_progress,
     }
     if "checkpoints" in Path(name).parts:
-        return [checkpoint_as_text]
+        return [checkpoint_as_text, with_losses]
     if base in by_name:
         return [by_name[base]]
     if base.endswith((".json", ".txt")):
@@ -554,16 +557,34 @@ def normalizers(name: str) -> list[Normalizer]:
 
 
 def substituting(*substitutions: tuple[str, str]) -> Normalizer:
+    """Replace what matches, in texts; other files stay as they are."""
     patterns = [(re.compile(pattern, re.MULTILINE), new) for pattern, new in substitutions]
 
     def normalize(content: bytes) -> bytes:
-        text = content.decode()
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            return content
         for pattern, new in patterns:
             text = pattern.sub(new, text)
         return text.encode()
 
     return normalize
 
+
+# What version 0.1.0 said in other words, in results and in print; the numbers around it must be the same.
+reworded = substituting(
+    (r"from so many trees\.", "from this many trees."),
+    (r"\bgoing on from step", "resuming from step"),
+    (r"probability in all", "total probability"),
+    (r"channels a node", "channels per node"),
+    (r"with the best lengths:", "with the best branch lengths:"),
+    (r"all trees alike", "all trees weighted equally"),
+    (r"by their probabilities in the reference", "by probability in the reference"),
+    (r"(?s)^files in run:\n.*", ""),  # the list of files and the advice after a run
+)
+# The losses of a density since its last report had the name of a posterior's bounds.
+with_losses = substituting((r"^history\.(bounds|losses): ", "history.recent: "))
 
 # How long it took: `seconds` of a density's summary, of a search and of an experiment, and the same in print.
 without_seconds = substituting((r'("seconds": )[-+.\de]+', r"\1…"), (r"( steps, )[\d,]+ s$", r"\1… s"))
