@@ -206,5 +206,5 @@ def test_bad_requests_are_refused():
         NodeFeatures(0)
     with pytest.raises(BadArgument, match="name or class"):
         NodeFeatures(6, GcnConvolution(6, 100))
-    with pytest.raises(BadArgument, match=r"Linear is not a phloem\.Convolution"):
+    with pytest.raises(BadArgument, match=r"Linear is not a phloem\.features\.Convolution"):
         NodeFeatures(6, torch.nn.Linear)

@@ -169,7 +169,7 @@ def test_numbers_that_no_draw_has_are_damage(draws, tmp_path):
         column = getattr(draws, name).copy()
         column.flat[7] = value
         write_draws(replace(draws, **{name: column}), path)
-        with pytest.raises(FileProblem, match="draws: damaged"):
+        with pytest.raises(FileProblem, match="draws: is damaged"):
             read_draws(path)
 
 

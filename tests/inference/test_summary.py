@@ -10,8 +10,9 @@ import phloem
 from phloem.inference.agreement import compare_runs
 from phloem.inference.draws import Draws
 from phloem.inference.evaluation import Estimated, Evaluation
-from phloem.inference.summary import OF_ONE_RUN, OF_SEVERAL_RUNS, Summary, SupportSize, summarize_draws
+from phloem.inference.summary import OF_ONE_RUN, OF_SEVERAL_RUNS, Summary, summarize_draws
 from phloem.inference.trust import judge
+from support.made_up_summary import made_up_summary
 
 
 def draws_of(seed: int) -> Draws:
@@ -26,22 +27,9 @@ def draws_of(seed: int) -> Draws:
 def one_run() -> Summary:
     draws = draws_of(1)
     trust = judge(draws.log_weights, None, steps_done=80, steps=100, finished=True)
-    return Summary(
-        names=draws.taxa,
-        sites=40,
-        patterns=17,
-        model="JC69",
-        branches="edge",
-        seed=3,
-        support=SupportSize(15, 25, 31),
-        finished=True,
-        steps=80,
-        repeats=3,
-        samples=20,
-        evaluation=Evaluation(Estimated(-103.5, 0.5), Estimated(-102.25, None), Estimated(-101.0, 0.125)),
-        found=summarize_draws(draws, trust),
-        stopped_early=True,
-        skipped_steps=2,
+    estimates = Evaluation(Estimated(-103.5, 0.5), Estimated(-102.25, None), Estimated(-101.0, 0.125))
+    return made_up_summary(
+        summarize_draws(draws, trust), evaluation=estimates, seed=3, stopped_early=True, skipped_steps=2
     )
 
 

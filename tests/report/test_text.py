@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from phloem.errors import BadArgument
 from phloem.inference.agreement import ReferenceComparison
 from phloem.inference.evaluation import Estimated, Evaluation
-from phloem.inference.summary import CredibleSet, DrawQuality, DrawSummary, MeanInterval, Summary, SupportSize
+from phloem.inference.summary import CredibleSet, DrawQuality, DrawSummary, MeanInterval, Summary
 from phloem.inference.trust import judge
 from phloem.random_streams import RandomStream
 from phloem.report.text import (
@@ -28,24 +28,13 @@ from phloem.trees.reading import parse_newick
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import SplitDeviation, nontrivial_splits, split_frequencies
 from phloem.trees.topology import TopologyBatch
+from support.made_up_summary import made_up_summary
 from support.strategies import topology_batches
 
 TREES = ["(a,b,(c,(d,e)));", "(a,(b,(d,e)),c);", "(a,b,((c,e),d));"]
 TRUST = judge(np.random.default_rng(1).normal(size=5000), None, steps_done=5, steps=5, finished=True)
-SUMMARY = Summary(
-    names=tuple("abcde"),
-    sites=9,
-    patterns=3,
-    model="JC69",
-    branches="edge",
-    seed=1,
-    support=SupportSize(3, 10, 7),
-    finished=True,
-    steps=4000,
-    repeats=1,
-    samples=5,
-    evaluation=Evaluation(*[Estimated(-10.0, None)] * 3),
-    found=DrawSummary(
+SUMMARY = made_up_summary(
+    DrawSummary(
         draws=DrawQuality(5000, 4000.0, 3900.0, 0.1),
         trust=TRUST,
         tree_length=MeanInterval(1.0, 0.9, 1.1),
@@ -53,6 +42,9 @@ SUMMARY = Summary(
         distinct_topologies=2,
         best_topologies=(),
     ),
+    steps=4000,
+    repeats=1,
+    samples=5,
 )
 
 

@@ -13,13 +13,14 @@ from phloem.config import InferConfig
 from phloem.display.events import News, Notice
 from phloem.errors import FileProblem
 from phloem.inference.draws import Draws, write_draws
-from phloem.inference.evaluation import Estimated, Evaluation
-from phloem.inference.summary import Summary, SupportSize, summarize_draws
+from phloem.inference.evaluation import Estimated
+from phloem.inference.summary import summarize_draws
 from phloem.inference.trust import judge
 from phloem.runs import several
 from phloem.tasks.opening import combine_runs
 from phloem.tasks.posterior import Posterior, load_posterior
 from phloem.tasks.run_files import infer_run, write_tables
+from support.made_up_summary import made_up_summary
 from support.messages import saying
 
 SETTINGS = {"branches": "split", "training": {"steps": 40}, "evaluation": {"repeats": 3, "samples": 100}}
@@ -107,21 +108,7 @@ def made_up(folder: Path, log_marginal: float, shares: list[float], error: float
     run.record(InferConfig(runs=1), {"trees": []}, seed=1, command="")
     write_draws(draws, folder / "draws.safetensors")
     write_tables(run, draws.weighted())
-    summary = Summary(
-        names=tuple("abcde"),
-        sites=3,
-        patterns=2,
-        model="JC69",
-        branches="edge",
-        seed=1,
-        support=SupportSize(3, 10, 7),
-        finished=True,
-        steps=1,
-        repeats=1,
-        samples=1,
-        evaluation=Evaluation(*[Estimated(log_marginal, error)] * 3),
-        found=summarize_draws(draws, trust),
-    )
+    summary = made_up_summary(summarize_draws(draws, trust), Estimated(log_marginal, error), steps=1)
     run.write_summary(summary.as_json())
 
 
