@@ -213,7 +213,7 @@ def named_kernels(code: CodeType, names: dict[str, Any], depth: int = 3) -> Iter
 def find(name: str) -> Any:
     """A public class or function, wherever it lives."""
     modules = [module for key, module in sorted(sys.modules.items()) if key.partition(".")[0] == "phloem"]
-    found = (getattr(module, name, None) for module in modules)
+    found = (vars(module).get(name) for module in modules)  # not getattr, which asks modules for names that moved
     return next(value for value in found if (getattr(value, "__module__", "") or "").startswith("phloem"))
 
 
