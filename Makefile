@@ -1,5 +1,5 @@
 # make demo   the posterior of the bundled example, 12 primates
-# make quick  the tests to run between edits: all but the slow ones
+# make quick  the tests to run between edits: parts that train nothing, without the slow ones, with fewer examples
 # make test   all tests, before a change lands; WORKERS=n says in how many processes, which is as many as there are cores
 # make check  format, lint, types
 # make format mend format and lint
@@ -11,6 +11,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS ?= auto
 CODE := src tests benchmarks examples
+# The folders whose tests start no programs and train no models, and what holds the whole together.
+QUICK := $(addprefix tests/, config data display features report runs storage trees variational \
+	test_architecture.py test_public_names.py test_random_streams.py test_interrupts.py)
 KERNELS := $(wildcard src/phloem/kernels/*.py src/phloem/kernels/*/*.py)
 
 .PHONY: demo quick test check format bench clean
@@ -19,7 +22,7 @@ demo: $(VENV)/.installed $(VENV)/.kernels
 	$(BIN)/phloem infer primates --preset quick --out build/demo-run --force
 
 quick: $(VENV)/.developing $(VENV)/.kernels
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "not slow"
+	PHLOEM_QUICK=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "not slow" $(QUICK)
 
 test: $(VENV)/.developing $(VENV)/.kernels
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal

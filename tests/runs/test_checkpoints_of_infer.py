@@ -26,6 +26,8 @@ from support.begun_trainings import begun, checkpoint_of
 from support.messages import assert_says, saying
 from support.sealed_files import seal_by_hand
 
+pytestmark = pytest.mark.slow  # models are trained
+
 EVALUATION = EvaluationConfig(reports=4, report_samples=3)
 
 

@@ -17,6 +17,8 @@ from phloem.runs.several import DONE, FAILED, INTERRUPTED, decode_event, encode_
 from phloem.tasks.run_files import infer_run
 from support.begun_trainings import begun, checkpoint_of
 
+pytestmark = pytest.mark.slow  # models are trained
+
 OPTIONS = RunOptions(3, CheckpointInterval(None, 7), tensorboard=True)
 
 
