@@ -46,7 +46,7 @@ class TrainingFailed(PhloemError):
 
 
 class StoppedByUser(PhloemError):
-    """Long work that was interrupted and can be gone on with; the message says how."""
+    """Long work was interrupted and can be resumed; the message says how."""
 
 
 class ConfigError(PhloemError):

@@ -12,10 +12,10 @@ from threading import Event
 import numpy as np
 
 from phloem.arrays import BoolArray, FloatArray, IntArray, LongArray, RealArray
-from phloem.autograd import matrix_product
 from phloem.random_streams import RandomStream
 from phloem.search.climbing import VisitedTrees
 from phloem.search.jobs import Stopped
+from phloem.threads import matrix_product
 from phloem.trees.topology import TopologyBatch, clade_hashes
 
 # Trees that differ by less than this are as good, as in the ultrafast bootstrap (Hoang et al. 2018).
