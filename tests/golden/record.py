@@ -485,7 +485,9 @@ def compare(first: Path, second: Path, names: Sequence[str]) -> int:
 
 
 def files_below(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    """All files but checksums, which follow from the others and from times in them."""
+    paths = (path for path in folder.rglob("*") if path.is_file() and path.name != "SHA256SUMS")
+    return {str(path.relative_to(folder)) for path in paths}
 
 
 def allowed(case: str, name: str) -> str | None:

@@ -24,7 +24,9 @@ def finished_run(path: Path) -> InferRun:
         (path / name).write_text("")
     (path / "checkpoints").mkdir()
     (path / "checkpoints" / "step-000000001.safetensors").write_text("")
-    return infer_run(path)
+    run = infer_run(path)
+    run.checksums.add(run.needed)
+    return run
 
 
 def test_a_new_directory_is_made_with_its_parents_and_nothing_is_left_of_an_unused_one(tmp_path):
@@ -147,9 +149,12 @@ def test_a_run_is_finished_when_all_its_results_are_there(tmp_path):
     run = finished_run(tmp_path / "run")
     assert run.has_results()
     for name in run.needed:
+        (run.path / name).write_text("other")
+        assert not run.has_results()
         (run.path / name).unlink()
         assert not run.has_results()
         (run.path / name).write_text("")
+        assert run.has_results()
 
 
 def test_several_runs_are_counted_from_one_to_the_last_and_one_that_is_lost_counts(tmp_path):

@@ -278,7 +278,7 @@ def test_a_finished_fit_is_left_as_it_is(copied):
     after = contents(copied)
     changed = {path.name for path in before if before[path] != after[path]}
     assert before.keys() == after.keys()
-    assert changed == {"provenance.json"}
+    assert changed == {"provenance.json", "SHA256SUMS"}
     assert len(json.loads((copied / "provenance.json").read_text())["sessions"]) == 3
 
 

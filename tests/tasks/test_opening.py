@@ -71,7 +71,7 @@ def test_of_several_runs_those_that_have_begun_are_looked_at(finished_runs, unfi
     told = []
     again = open_posterior(copy, progress=told.append)
     assert again.summary.runs == 2
-    assert not again.is_finished
+    assert again.is_finished, "its training has ended, whatever became of its results"
     assert told[-1] == 1.0
     assert told[0] > 0.5, "the first run has its draws"
     np.testing.assert_array_equal(again.draws.log_weights, whole.draws.log_weights)

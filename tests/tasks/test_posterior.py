@@ -73,6 +73,7 @@ def test_it_is_saved_and_loaded(posterior, tmp_path):
     assert {path.name for path in saved.directory.iterdir()} == {
         *infer_run(saved.directory).needed,
         *EXPORTS,
+        "SHA256SUMS",
         "checkpoints",
     }
     again = phloem.load_posterior(tmp_path / "copy")

@@ -23,7 +23,7 @@ from phloem.storage.arrays import (
     without_prefix,
     write_sealed,
 )
-from phloem.storage.files import cannot_read, cannot_write
+from phloem.storage.files import cannot_read, cannot_write, refuse_links
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -107,6 +107,7 @@ class CheckpointFolder(Generic[Config, Inputs]):
     def add(self, checkpoint: Checkpoint[Config, Inputs]) -> None:
         """Write one, then remove those that are too old."""
         name = f"step-{checkpoint.step:09}.safetensors"
+        refuse_links(self.path.parent, [self.path.name])  # which may have been made during the run
         try:
             self.path.mkdir(exist_ok=True)
         except OSError as problem:
@@ -203,6 +204,7 @@ class Saver(Generic[Config, Inputs]):
         self._retry_at = 0.0
         self._problem: FileProblem | None = None
         self.saved_step = training.steps_done
+        self._saved_reports = len(checkpoint.history.reports)
 
     def after_step(self) -> None:
         """Save if it is time."""
@@ -225,13 +227,14 @@ class Saver(Generic[Config, Inputs]):
                 with held():
                     self.save_if_possible("the steps after it are lost")
             raise
-        if self._training.steps_done > self.saved_step:
+        if self._training.steps_done > self.saved_step or len(self._checkpoint.history.reports) > self._saved_reports:
             self.save_patiently()
 
     def save(self) -> None:
         """Write a checkpoint of the training as it is."""
         self._folder.add(replace(self._checkpoint, training=self._training.state()))
         self.saved_step = self._training.steps_done
+        self._saved_reports = len(self._checkpoint.history.reports)
         self._due = self._next_due()
 
     def save_if_possible(self, meanwhile: str = "training continues") -> bool:

@@ -21,8 +21,17 @@ from phloem.config.settings import command_of
 from phloem.errors import BadArgument, FileProblem
 from phloem.runs.checkpoints import FILE_NAME as CHECKPOINT_NAME
 from phloem.runs.checkpoints import Checkpoint, CheckpointFolder, Config, Inputs, RunKind, checkpoint_files
+from phloem.runs.checksums import CHECKSUMS, Checksums
 from phloem.storage.arrays import FIRST_KIND, sealed_kind
-from phloem.storage.files import cannot_read, cannot_write, check_can_write, read_bytes, remove_leftovers, write_text
+from phloem.storage.files import (
+    cannot_read,
+    cannot_write,
+    check_can_write,
+    read_bytes,
+    refuse_links,
+    remove_leftovers,
+    write_text,
+)
 
 CONFIG = "config.toml"
 PROVENANCE = "provenance.json"
@@ -43,6 +52,7 @@ class RunDirectory(Generic[Config, Inputs]):
         self.kind = kind
         self.checkpoints = CheckpointFolder(path / CHECKPOINTS, kind)
         self.tensorboard = path / TENSORBOARD
+        self.checksums = Checksums(path, "Make it again with --resume.")
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -113,11 +123,21 @@ class RunDirectory(Generic[Config, Inputs]):
         except OSError as problem:
             raise cannot_write(self.path, problem) from None
 
+    def refuse_links(self) -> None:
+        """Raise if anything that a run writes or removes here, or below, is a link to somewhere else."""
+        folders = [folder.name for folder in run_folders(self.path)] if self.kind.several else []
+        files = (*self.needed, *self.kind.exports, CHECKSUMS, LOCK)
+        refuse_links(self.path, (*files, CHECKPOINTS, TENSORBOARD, *self.kind.beginnings, *folders))
+        refuse_links(self.checkpoints.path, (path.name for path in checkpoint_files(self.checkpoints.path)))
+        for name in folders:
+            RunDirectory(self.path / name, self.kind).refuse_links()
+
     def clear(self) -> None:
         """Remove a run, and nothing that is not phloem's or belongs to another command."""
         self.refuse_others()
+        self.refuse_links()
         try:
-            for name in (*self.needed, *self.kind.exports):
+            for name in (*self.needed, *self.kind.exports, CHECKSUMS):
                 (self.path / name).unlink(missing_ok=True)
             self.checkpoints.clear()
             for path in self.tensorboard.glob("events.out.tfevents.*"):
@@ -134,17 +154,27 @@ class RunDirectory(Generic[Config, Inputs]):
             raise cannot_write(self.path, problem) from None
 
     def has_results(self) -> bool:
-        """Whether all results exist. Missing ones can be made again from the last checkpoint."""
-        return all((self.path / name).exists() for name in self.needed)
+        """Whether all results are as they were written. Others can be made again from the last checkpoint."""
+        return self.checksums.problem(self.needed) is None
 
     def has_exports(self) -> bool:
-        """Whether the files for other programs exist."""
-        return all((self.path / name).exists() for name in self.kind.exports)
+        """Whether the files for other programs are as they were written."""
+        return self.checksums.problem(self.kind.exports) is None
+
+    def seal_exports(self) -> None:
+        """List the files for other programs as they are now."""
+        self.checksums.add(self.kind.exports)
+
+    def notice_changes(self, notice: Callable[[str], None]) -> None:
+        """Tell the user of files that were damaged or edited, here and below; a resumed run makes them again."""
+        for run in (self, *self.children()):
+            for name in run.checksums.changed():
+                notice(f"{run.path / name}: is damaged, or was changed after phloem wrote it. It is made again.")
 
     def read_config(self) -> Config | None:
-        """The settings in `config.toml`, if it exists."""
+        """The settings in `config.toml`; None if it does not exist or was changed: checkpoints have them too."""
         path = self.path / CONFIG
-        if not path.exists():
+        if not path.exists() or CONFIG in self.checksums.changed():
             return None
         return self.kind.schema.read(read_bytes(path).decode(errors="replace"), str(path))
 
@@ -155,7 +185,7 @@ class RunDirectory(Generic[Config, Inputs]):
 
         inputs: what the run is made from, by name, among them `trees`, a list; what is empty stays as it was.
         """
-        before = read_provenance(self.path / PROVENANCE)
+        before = {} if PROVENANCE in self.checksums.changed() else read_provenance(self.path / PROVENANCE)
         began = datetime.now(UTC).isoformat(timespec="seconds")
         self.write_json(
             PROVENANCE,
@@ -169,24 +199,31 @@ class RunDirectory(Generic[Config, Inputs]):
             },
         )
         self.write(CONFIG, self.kind.schema.to_toml(config))
+        self.checksums.add((CONFIG, PROVENANCE))
 
     def write_summary(self, summary: dict[str, Any]) -> None:
-        """Write the summary of new results. Exports of earlier ones are removed first: they must not seem current."""
+        """Write the summary of new results, and the checksums of all, last: where they are, all else is.
+
+        Exports of earlier results are removed first: they must not seem current.
+        """
         try:
             for name in self.kind.exports:
                 (self.path / name).unlink(missing_ok=True)
         except OSError as problem:
             raise cannot_write(self.path, problem) from None
         self.write_json(SUMMARY, summary)
+        self.checksums.add(self.needed)
 
     def refuse_overwriting(self, path: Path) -> None:
         """Raise if a file to be written is one that the run, or one of several, needs."""
         target = path.resolve()
         home = self.path.resolve()
-        if target.parent == home and target.name in self.needed:
+        if target.parent == home and target.name in (*self.needed, CHECKSUMS):
             raise BadArgument(f"{path}: is a file of the run itself. Name another one.")
         if target.parent == home / CHECKPOINTS:
             raise BadArgument(f"{path}: is where the run keeps its checkpoints. Name another file.")
+        if path.parent.resolve().is_relative_to(home):
+            refuse_links(path.parent, [path.name])
         for child in self.children():
             child.refuse_overwriting(path)
 
@@ -217,6 +254,7 @@ def claimed(
         path.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as problem:
         raise cannot_write(path, problem) from None
+    directory.refuse_links()
     had_lock = (path / LOCK).exists()
     lock = FileLock(path / LOCK, timeout=patience)
     try:
@@ -243,7 +281,7 @@ def _check_usable(directory: RunDirectory[Any, Any], resume: bool, force: bool) 
     directory.refuse_others()
     check_can_write(path / CONFIG)
     if directory.holds_run():
-        remove_leftovers(path, re.compile("|".join(map(re.escape, (*directory.needed, *kind.exports)))))
+        remove_leftovers(path, re.compile("|".join(map(re.escape, (*directory.needed, *kind.exports, CHECKSUMS)))))
         remove_leftovers(directory.checkpoints.path, CHECKPOINT_NAME)
         if not resume and not force:
             raise FileProblem(
@@ -272,7 +310,8 @@ class SavedRuns(Generic[Config, Inputs]):
     def find(
         cls, directory: RunDirectory[Config, Inputs], notice: Callable[[str], None]
     ) -> "SavedRuns[Config, Inputs]":
-        """Read the settings and checkpoints in a directory; the user gets a notice of damaged checkpoints."""
+        """Read the settings and checkpoints in a directory; the user gets a notice of damaged files."""
+        directory.notice_changes(notice)
         children = directory.children()
         checkpoints = tuple(run.newest_checkpoint(notice) for run in directory.runs())
         config: Any = directory.read_config()

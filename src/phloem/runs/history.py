@@ -86,7 +86,7 @@ class HistoryFile(Generic[Row]):
 
     def write(self, reports: Sequence[Row]) -> None:
         """Make the file hold exactly these rows, with as little work as possible."""
-        if self._rows == len(reports) - 1 >= 0:
+        if self._rows == len(reports) - 1 >= 0 and self._is_ours():
             self._append(reports[-1])
         else:
             self.rewrite(reports)
@@ -102,6 +102,12 @@ class HistoryFile(Generic[Row]):
         with atomic_write(self.path) as stream:
             stream.write((_line(self._report_type._fields) + "".join(map(_row, reports))).encode())
         self._rows = len(reports)
+
+    def _is_ours(self) -> bool:
+        """Whether the file has no other name, by a link, under which it must not grow."""
+        with suppress(OSError):
+            return not self.path.is_symlink() and self.path.stat().st_nlink == 1
+        return False
 
     def _append(self, report: Row) -> None:
         self._rows, known = -1, self._rows

@@ -13,7 +13,7 @@ from phloem.config import BootstrapConfig
 from phloem.config.search import BOOTSTRAP_METHODS
 from phloem.data.alignment import Alignment
 from phloem.errors import FileProblem
-from phloem.storage.files import atomic_write, cannot_read
+from phloem.storage.files import atomic_write, cannot_read, refuse_links
 from phloem.trees.sample import TreeSample
 from phloem.trees.writing import format_newick
 
@@ -46,6 +46,7 @@ class ReplicateDirectory:
             "keep": config.keep,
             "within": config.within if config.keep else None,
         }
+        refuse_links(directory, [MANIFEST, *(path.name for path in directory.glob("replicate_*"))])
         self._files = self._read_manifest()
         self._lock = Lock()
 

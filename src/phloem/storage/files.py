@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -92,6 +92,13 @@ def check_can_write(path: Path) -> None:
     _, handle, temporary = _open_beside(path)
     os.close(handle)
     _remove(temporary)
+
+
+def refuse_links(folder: Path, names: Iterable[str]) -> None:
+    """Raise if one of these names in a folder is a link: what is written or removed there must not be elsewhere."""
+    for name in names:
+        if (path := folder / name).is_symlink():
+            raise FileProblem(f"{path}: is a link, and phloem changes nothing outside {folder}. Remove the link.")
 
 
 def _open_beside(path: Path) -> tuple[Path, int, str]:

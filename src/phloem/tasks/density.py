@@ -86,7 +86,7 @@ class DensitySummary:
     @classmethod
     def read(cls, directory: Path) -> "DensitySummary":
         """`summary.json` of a finished fit."""
-        path = directory / SUMMARY
+        path = density_run(directory).checksums.check(SUMMARY)
         try:
             return cls(**json.loads(read_bytes(path)))
         except (ValueError, TypeError, RecursionError):
@@ -144,7 +144,6 @@ def _finished(run: DensityRun) -> TreeDensity | None:
     try:
         density = read_density(run.path / DENSITY_FILE)
         reports = read_history(run.path / HISTORY, DensityReport)
-        DensitySummary.read(run.path)
     except (OtherFormat, OtherKind):
         raise
     except FileProblem:
@@ -155,7 +154,9 @@ def _finished(run: DensityRun) -> TreeDensity | None:
 def _saved(directory: Session[DensityConfig, DensityInputs], progress: Progress) -> DensityCheckpoint | None:
     if not directory.request.resume:
         return None
-    return directory.newest_checkpoint(lambda text: progress(Notice(text)))
+    notice = lambda text: progress(Notice(text))  # noqa: E731
+    directory.notice_changes(notice)
+    return directory.newest_checkpoint(notice)
 
 
 def _settings(directory: DensityRun, request: DensityRequest, before: DensityConfig | None) -> DensityConfig:

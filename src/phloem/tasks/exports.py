@@ -14,7 +14,7 @@ from phloem.arrays import AnyArray
 from phloem.config.settings import check_choice
 from phloem.errors import BadArgument, quoted
 from phloem.report.html import render_report
-from phloem.storage.files import cannot_write, check_can_write, write_text
+from phloem.storage.files import cannot_write, check_can_write, refuse_links, write_text
 from phloem.tasks.opening import open_posterior
 from phloem.tasks.posterior import (
     CLOUD_TREES,
@@ -27,7 +27,7 @@ from phloem.tasks.posterior import (
     sample_posterior,
     summary_trees,
 )
-from phloem.tasks.run_files import infer_run, stars
+from phloem.tasks.run_files import EXPORTS, infer_run, stars
 from phloem.trees.branch_lengths import topology_lengths
 from phloem.trees.consensus import SummaryTree
 from phloem.trees.sample import credible_set_size
@@ -183,6 +183,7 @@ def write_figures(posterior: Posterior, consensus: SummaryTree, folder: Path, su
     paths = []
     for name, figure in _figures(posterior, consensus):
         paths.append(folder / f"{name}.{suffix}")
+        refuse_links(folder, [paths[-1].name])
         plot.save(figure, paths[-1])
     return paths
 
@@ -228,7 +229,10 @@ def write_report(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise cannot_write(folder, problem) from None
+    refuse_links(folder, EXPORTS)
     exports.write(folder)
+    if folder.resolve() == directory.resolve():
+        infer_run(directory).seal_exports()
     lines = [] if posterior.is_finished else [f"not finished: this is step {posterior.summary.steps:,}"]
     lines += [
         f"the report: {folder / 'report.html'}",

@@ -114,6 +114,7 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
             loaded = [load_posterior(run.path, home=request.home) for run in runs]
             posterior = combine_runs(directory, config, runs=loaded)
         make_exports(posterior).write(directory.path)
+        directory.seal_exports()
         return posterior
 
 

@@ -68,14 +68,14 @@ def open_posterior(
         raise FileProblem(f"{path}: no training step is done yet. Resume it: phloem infer --resume.")
     runs = []
     for number, (run, checkpoint) in enumerate(found):
-        finished = is_finished(run)
-        if finished and drawing is None:
+        has_results = is_finished(run)
+        if has_results and drawing is None:
             runs.append(load_posterior(run.path))
         else:
-            if finished and checkpoint.step != load_posterior(run.path).summary.steps:
+            if has_results and checkpoint.step != load_posterior(run.path).summary.steps:
                 raise FileProblem(f"{run.path}: the last checkpoint is lost. Make it again: phloem infer --resume.")
             show = _part(progress, number, len(found))
-            runs.append(_draw_from(run, checkpoint, drawing, finished=finished, threads=threads, progress=show))
+            runs.append(_draw_from(run, checkpoint, drawing, threads=threads, progress=show))
     if not children:
         return runs[0]
     draws = join([run.draws for run in runs])
@@ -153,11 +153,10 @@ def _draw_from(
     checkpoint: InferCheckpoint,
     drawing: Drawing | None,
     *,
-    finished: bool,
     threads: int | None,
     progress: Progress,
 ) -> Posterior:
-    """The posterior of a run at a checkpoint."""
+    """The posterior of a run at a checkpoint: finished if training is, whatever has become of the results."""
     config = checkpoint.config
     target = checkpoint.inputs.target(config, threads)
     training = restore_training(checkpoint, target)
@@ -176,6 +175,7 @@ def _draw_from(
             progress=lambda repeat: progress(repeat / evaluated.repeats),
         )
     draws = collector.draws(checkpoint.inputs.support.taxa)
+    finished = training.is_done(checkpoint.history.reports)
     summary = summarize(checkpoint, Results(training, finished, evaluated, evaluation, draws))
     trained = TrainedRun(checkpoint, target, training.model)
     return Posterior.from_draws(run.path, config, summary, draws, trained=trained)

@@ -171,7 +171,11 @@ class Posterior:
         """The trees that the numbers are from, of all runs, with the logarithms that their weights are made of."""
         if self.kept is not None:
             return self.kept
-        return join([run.draws for run in self.runs]) if self.runs else read_draws(self.directory / DRAWS)
+        return (
+            join([run.draws for run in self.runs])
+            if self.runs
+            else read_draws(infer_run(self.directory).checksums.check(DRAWS))
+        )
 
     @cached_property
     def trees(self) -> GroupedTrees:
@@ -206,7 +210,7 @@ class Posterior:
     @cached_property
     def history(self) -> list[Report]:
         """The reports of the training."""
-        return read_history(self.best_run.directory / HISTORY, Report)
+        return history_of(self.best_run)
 
     @property
     def source(self) -> str:
@@ -233,7 +237,7 @@ class Posterior:
         if not best.is_finished:
             return restore_training(self._checkpoint, self.target).model
         model = self._checkpoint.inputs.model(best.config)
-        read_parameters(model, best.directory / PARAMETERS)
+        read_parameters(model, infer_run(best.directory).checksums.check(PARAMETERS))
         return model
 
     @cached_property
@@ -380,7 +384,14 @@ def rooted(tree: SummaryTree, display: TreeDisplay) -> SummaryTree:
 
 def histories_of(posterior: Posterior) -> list[list[Report]]:
     """The reports of each run's training."""
-    return [read_history(run.directory / HISTORY, Report) for run in posterior.runs or (posterior,)]
+    return [history_of(run) for run in posterior.runs or (posterior,)]
+
+
+def history_of(run: Posterior) -> list[Report]:
+    """The reports of one run's training: of a run that is not finished, up to the checkpoint that it was drawn from."""
+    if not run.is_finished:
+        return run._checkpoint.history.reports
+    return read_history(infer_run(run.directory).checksums.check(HISTORY), Report)
 
 
 def report_contents(posterior: Posterior, consensus: SummaryTree, threshold: float) -> ReportContents:
@@ -408,7 +419,7 @@ def report_contents(posterior: Posterior, consensus: SummaryTree, threshold: flo
         trees=posterior.trees,
         cloud=sample_posterior(posterior, min(CLOUD_TREES, len(posterior.draws))).trees,
         histories=histories_of(posterior),
-        provenance=read_provenance(posterior.directory / PROVENANCE),
+        provenance=read_provenance(infer_run(posterior.directory).checksums.check(PROVENANCE)),
     )
 
 
@@ -419,8 +430,7 @@ def load_posterior(directory: str | Path, *, home: TemporaryHome | None = None) 
     if not (run.path / SUMMARY).exists():
         raise FileProblem(f"{directory}: the run is not finished. Resume it: --resume.")
     for name in (CONFIG, TOPOLOGIES, CLADES):
-        if not (run.path / name).exists():
-            raise FileProblem(f"{run.path / name}: is missing. Make it again: phloem infer --resume.")
+        run.checksums.check(name)
     summary = read_summary(run)
     children = run.children()
     if len(children) != summary.runs:

@@ -147,7 +147,7 @@ class Results(NamedTuple):
 
 
 def write_results(run: InferRun, checkpoint: InferCheckpoint, results: Results) -> Summary:
-    """Write the results, the summary last: where it is, all else is. No byte of them depends on time."""
+    """Write the results, their checksums last: where these are, all else is. No byte of them depends on time."""
     summary = summarize(checkpoint, results)
     write_parameters(results.training.model, run.path / PARAMETERS)
     HistoryFile(run.path / HISTORY, Report).rewrite(checkpoint.history.reports)
@@ -190,8 +190,8 @@ def summarize(checkpoint: InferCheckpoint, results: Results) -> Summary:
 
 
 def read_summary(run: InferRun) -> Summary:
-    """`summary.json`."""
-    path = run.path / SUMMARY
+    """`summary.json`, if it is as it was written."""
+    path = run.checksums.check(SUMMARY)
     try:
         return Summary.from_json(json.loads(read_bytes(path)))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

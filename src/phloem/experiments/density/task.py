@@ -24,10 +24,10 @@ from phloem.experiments.density.page import density_page
 from phloem.experiments.density.results import DensityExperiment, Repeat, density_rows
 from phloem.random_streams import RandomStream
 from phloem.runs.checkpoints import CheckpointInterval
-from phloem.runs.directory import CONFIG, HISTORY
+from phloem.runs.directory import CONFIG, HISTORY, SUMMARY
 from phloem.runs.driver import RunOptions, RunRequest
 from phloem.runs.history import read_history
-from phloem.storage.files import cannot_write, read_bytes, write_text
+from phloem.storage.files import cannot_write, read_bytes, refuse_links, write_text
 from phloem.tasks.density import DensityRequest, density_run, fit_density_run, load_density
 from phloem.tasks.support import read_samples
 from phloem.trees.generation import all_topologies
@@ -37,6 +37,7 @@ from phloem.trees.writing import format_newick
 
 TARGET = "target.tsv"
 MOST_CONCENTRATION = 1_000_000  # where all topologies are alike
+FIGURE, PAGE, RESULTS = "density.pdf", "density.html", "results.json"
 DRAW = ("taxa", "concentration", "seed")  # what a target is drawn by
 
 
@@ -76,6 +77,7 @@ def run_experiment(
     """Train what has not been trained yet, and write the figure, the page and the results."""
     fits = [_Fit(name, seed) for seed in range(1, request.repeats + 1) for name in request.convolutions]
     settings = _check(request, fits)
+    refuse_links(request.directory, (TARGET, FIGURE, PAGE, RESULTS, *(fit.name for fit in fits)))
     target = _prepare(request)
     for number, fit in enumerate(fits):
 
@@ -193,7 +195,7 @@ def collect(request: ExperimentRequest, target: TreeSample) -> DensityExperiment
     probabilities /= probabilities.sum()
     names = re.compile(rf"({'|'.join(VARIANTS)})-\d+")
     folders = [path for path in request.directory.iterdir() if names.fullmatch(path.name)]
-    repeats = [_repeat(path) for path in folders if density_run(path).has_results()]
+    repeats = [_repeat(path) for path in folders if (path / SUMMARY).exists()]
     return DensityExperiment(
         taxa=len(target.taxa),
         target=probabilities,
@@ -205,7 +207,7 @@ def collect(request: ExperimentRequest, target: TreeSample) -> DensityExperiment
 
 def _repeat(path: Path) -> Repeat:
     density = load_density(path)
-    reports = read_history(path / HISTORY, DensityReport)
+    reports = read_history(density_run(path).checksums.check(HISTORY), DensityReport)
     return Repeat(
         convolution=density.config.convolution,
         seed=density.config.seed,
@@ -219,9 +221,9 @@ def _repeat(path: Path) -> Repeat:
 
 def write_experiment(experiment: DensityExperiment, directory: Path) -> None:
     """`density.pdf`, `density.html` and `results.json`."""
-    plot.save(experiment_figure(experiment), directory / "density.pdf")
-    write_text(directory / "density.html", density_page(experiment))
-    write_text(directory / "results.json", json.dumps(results(experiment), indent=2) + "\n")
+    plot.save(experiment_figure(experiment), directory / FIGURE)
+    write_text(directory / PAGE, density_page(experiment))
+    write_text(directory / RESULTS, json.dumps(results(experiment), indent=2) + "\n")
 
 
 def results(experiment: DensityExperiment) -> dict[str, Any]:
