@@ -24,6 +24,7 @@ from phloem.runs.directory import find_traces
 from phloem.tasks.density import DensitySummary, density_run, load_density
 from phloem.tasks.exports import make_exports
 from phloem.tasks.opening import Drawing, open_posterior
+from phloem.tasks.run_files import EXPORTS
 from phloem.trees.writing import format_newick
 
 PASSING = ("refused", "harmless")
@@ -134,6 +135,9 @@ def read_density_run(run: Path) -> dict[str, Any]:
 
 
 def resume_infer(run: Path) -> None:
+    phloem.infer(None, out=run, resume=True, progress=False)
+    for name in EXPORTS:  # a changed one stays, and the user gets a notice of it
+        (run / name).unlink()
     phloem.infer(None, out=run, resume=True, progress=False)
 
 

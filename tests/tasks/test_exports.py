@@ -97,8 +97,13 @@ def test_a_finished_run_keeps_the_report_that_it_has(posterior, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(posterior.directory, copy)
     (copy / "report.html").write_text("mine, with another root")
-    phloem.infer(None, out=copy, resume=True, progress=False)
+    told = []
+    phloem.infer(None, out=copy, resume=True, progress=lambda event: told.append(getattr(event, "text", "")))
     assert (copy / "report.html").read_text() == "mine, with another root"
+    assert any("report.html" in text and "left as it is" in text for text in told)
+    (copy / "report.html").unlink()
+    phloem.infer(None, out=copy, resume=True, progress=False)
+    assert (copy / "report.html").exists()
 
 
 def test_the_report_has_what_the_posterior_has(posterior, tmp_path):

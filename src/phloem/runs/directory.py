@@ -158,18 +158,20 @@ class RunDirectory(Generic[Config, Inputs]):
         return self.checksums.problem(self.needed) is None
 
     def has_exports(self) -> bool:
-        """Whether the files for other programs are as they were written."""
-        return self.checksums.problem(self.kind.exports) is None
+        """Whether the files for other programs exist. Their users may have changed them, as FigTree does."""
+        return all((self.path / name).exists() for name in self.kind.exports)
 
     def seal_exports(self) -> None:
         """List the files for other programs as they are now."""
         self.checksums.add(self.kind.exports)
 
     def notice_changes(self, notice: Callable[[str], None]) -> None:
-        """Tell the user of files that were damaged or edited, here and below; a resumed run makes them again."""
+        """Tell the user of files that were damaged or edited, here and below. A resumed run makes results again."""
         for run in (self, *self.children()):
             for name in run.checksums.changed():
-                notice(f"{run.path / name}: is damaged, or was changed after phloem wrote it. It is made again.")
+                is_export = name in self.kind.exports
+                what = "It is left as it is: delete it to have it made again." if is_export else "It is made again."
+                notice(f"{run.path / name}: is damaged, or was changed after phloem wrote it. {what}")
 
     def read_config(self) -> Config | None:
         """The settings in `config.toml`; None if it does not exist or was changed: checkpoints have them too."""
