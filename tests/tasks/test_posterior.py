@@ -237,7 +237,7 @@ def test_a_run_that_is_stopped_on_a_full_disk_says_what_is_lost(tmp_path, monkey
     assert_says(told[-1].text, "checkpoint … step 0; … lost")
 
 
-def test_of_several_runs_the_least_saved_step_is_told(tmp_path, monkeypatch):
+def test_of_several_runs_the_saved_step_of_each_is_told(tmp_path, monkeypatch):
     def stop(waiting, _function, _options, _progress):
         _, first = waiting[0]
         checkpoint, _ = first.checkpoints.newest()
@@ -248,7 +248,8 @@ def test_of_several_runs_the_least_saved_step_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr("phloem.tasks.infer.complete_runs", stop)
     with pytest.raises(Interrupted) as stopped:
         phloem.infer("primates", "primates", runs=2, out=tmp_path / "run", progress=False, **QUICK)
-    assert stopped.value.step == 0
+    assert stopped.value.steps == (30, 0)
+    assert_says(str(stopped.value), "step 30 of run 1, 0 of run 2")
 
 
 def test_a_history_that_cannot_be_written_meanwhile_is_whole_at_the_end(tmp_path, monkeypatch):

@@ -126,8 +126,7 @@ def fit(
         if not stop.begun:
             raise StoppedByUser(f"stopped; {out} is unchanged. Run the same command again.") from None
         again = f"phloem density fit --resume --out {shlex.quote(str(out))}"
-        saved = f"saved at step {stop.step:,}" if stop.step else "before the first step"
-        raise StoppedByUser(f"stopped, {saved}. Resume with: {again}") from None
+        raise StoppedByUser(f"stopped, {stop.saved}. Resume with: {again}") from None
     summary = DensitySummary.read(out)
     if as_json:
         print(json.dumps(asdict(summary)))

@@ -112,8 +112,7 @@ def how_to_resume(stop: "Interrupted", alignment: str | None) -> str:
     if not stop.begun:
         return f"stopped; {stop.directory} is unchanged. Run the same command again."
     named = "" if alignment is None else f"{shlex.quote(alignment)} "
-    saved = "before the first step" if not stop.step else f"saved at step {stop.step:,}"
-    return f"stopped, {saved}. Resume with: phloem infer {named}--out {shlex.quote(str(stop.directory))} --resume"
+    return f"stopped, {stop.saved}. Resume with: phloem infer {named}--out {shlex.quote(str(stop.directory))} --resume"
 
 
 def print_posterior(posterior: "Posterior") -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from phloem.display import words
 from phloem.display.events import Event, News, Notice, Overview
 from phloem.display.words import PatientStderr, RunProgress, say
+from phloem.errors import counted
 
 if TYPE_CHECKING:
     from phloem.inference.training import Report
@@ -124,10 +125,10 @@ def report_line(report: "Report", progress: RunProgress) -> str:
         f"temperature {words.temperature(report.inverse_temperature)}",
         f"bound {words.nats(report.lower_bound)}",
         f"ELBO {words.nats(report.elbo)}",
-        words.counted(report.topologies, "topology", "topologies"),
+        counted(report.topologies, "topology", "topologies"),
     ]
     if report.skipped:
-        parts.append(words.counted(report.skipped, "step skipped", "steps skipped"))
+        parts.append(counted(report.skipped, "step skipped", "steps skipped"))
     if progress.steps_per_second is not None:
         parts.append(f"{words.rate(progress.steps_per_second)} steps/s")
     if progress.seconds_left:

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from phloem.errors import counted
+
 if TYPE_CHECKING:
     from phloem.display.events import News, Phase
     from phloem.inference.training import Report
@@ -173,11 +175,6 @@ def rate(value: float) -> str:
     return f"{value:,.0f}" if value >= 9.95 else f"{value:.1f}"
 
 
-def counted(count: int, one: str, many: str) -> str:
-    """`1 topology`, `1,200 topologies`."""
-    return f"{count:,} {one if count == 1 else many}"
-
-
 def one_line(text: str) -> str:
     """User text without characters that move a terminal's cursor or change its colours."""
     return "".join(sign if sign.isprintable() else " " for sign in text)
@@ -198,9 +195,9 @@ def overview_lines(overview: "Overview") -> list[str]:
     summary = overview.alignment
     lines = [
         f"{one_line(overview.source)}: {counted(summary.taxa, 'taxon', 'taxa')}, "
-        f"{counted(summary.sites, 'site', 'sites')}, {counted(summary.patterns, 'pattern', 'patterns')}, "
+        f"{counted(summary.sites, 'site')}, {counted(summary.patterns, 'pattern')}, "
         f"{_percent(summary.missing_share)} missing, "
-        f"{counted(summary.constant_sites, 'constant site', 'constant sites')}"
+        f"{counted(summary.constant_sites, 'constant site')}"
     ]
     if summary.identical:
         groups = _some([_names(group) for group in summary.identical], "; ", "more groups")
