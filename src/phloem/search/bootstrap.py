@@ -133,6 +133,22 @@ class BootstrapProgress(NamedTuple):
     done: int
 
 
+class ShareDone:
+    """How much of all replicates is done, which never falls."""
+
+    def __init__(self, replicates: int) -> None:
+        self._replicates = replicates
+        self._at_work: dict[int, float] = {}
+        self._highest = 0.0
+
+    def after(self, news: BootstrapProgress) -> float:
+        """The share after these news."""
+        self._at_work[news.replicate] = news.fraction if news.fraction < 1 else 0.0  # else it is among the done
+        share = (news.done + sum(self._at_work.values())) / self._replicates
+        self._highest = max(self._highest, share)
+        return self._highest
+
+
 class BootstrapFiles(NamedTuple):
     """The replicates that were asked for."""
 

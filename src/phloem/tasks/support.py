@@ -12,9 +12,9 @@ from phloem.config import BootstrapConfig, InferConfig
 from phloem.config.search import iqtree_model
 from phloem.data.alignment import Alignment
 from phloem.data.reading import find_trees
-from phloem.errors import AlignmentError, BadArgument, FileProblem
+from phloem.errors import AlignmentError, BadArgument, FileProblem, counted
 from phloem.search.bootstrap import (
-    BootstrapProgress,
+    ShareDone,
     bootstrap_files,
     build_method,
     check_bootstrap_alignment,
@@ -126,18 +126,12 @@ class SupportSource:
             return collect_support(self._samples, credible=self._credible)
         if self._may_replace:
             _remove_other_replicates(self._directory, self._alignment, settings)
-        replicates = settings.replicates
-        at_work: dict[int, float] = {}
-        highest = 0.0
-
-        def show(news: BootstrapProgress) -> None:
-            nonlocal highest
-            at_work[news.replicate] = news.fraction if news.fraction < 1 else 0.0  # else it is among the done
-            highest = max(highest, (news.done + sum(at_work.values())) / replicates)
-            progress(highest)
-
+        share = ShareDone(settings.replicates)
         files = bootstrap_files(
-            self._alignment, self._directory, replace(settings, threads=threads), progress=show
+            self._alignment,
+            self._directory,
+            replace(settings, threads=threads),
+            progress=lambda news: progress(share.after(news)),
         ).files
         return collect_support(read_samples(files, taxa=self._alignment.taxa), credible=self._credible)
 
@@ -148,8 +142,8 @@ class SupportSource:
             return ""
         by = "IQ-TREE" if self._bootstrap.method == "iqtree" else "the embedded search"
         return (
-            f"bootstrap by {by}, {self._bootstrap.replicates:,} replicates of {self._bootstrap.count:,} trees "
-            f"under {self._bootstrap.model}"
+            f"bootstrap by {by}, {counted(self._bootstrap.replicates, 'replicate')} of "
+            f"{counted(self._bootstrap.count, 'tree')} under {self._bootstrap.model}"
         )
 
     def _plan(self, config: InferConfig) -> BootstrapConfig:
