@@ -257,7 +257,7 @@ def test_no_step_after_the_last():
     model, target = example("split")
     training = Training(model, target, dataclasses.replace(PLAIN, steps=1), seed=1)
     training.step()
-    with pytest.raises(BadArgument, match="all 1 steps are done"):
+    with pytest.raises(BadArgument, match="all of 1 step taken"):
         training.step()
 
 

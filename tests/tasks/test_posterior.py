@@ -286,7 +286,7 @@ def test_a_step_without_a_finite_bound_is_counted_to_the_end(tmp_path, monkeypat
     found = phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=False, **QUICK)
     assert found.summary.skipped_steps == 2
     assert [report.skipped for report in found.history][3:8] == [0, 1, 1, 2, 2]
-    assert "2 steps had no finite bound or gradient and were skipped" in str(found)
+    assert "skipped 2 steps without a finite bound or gradient" in str(found)
 
 
 def test_a_training_that_stops_early_says_so(tmp_path, monkeypatch):

@@ -200,13 +200,14 @@ def overview_lines(overview: "Overview") -> list[str]:
         f"{counted(summary.constant_sites, 'constant site')}"
     ]
     if summary.identical:
-        groups = _some([_names(group) for group in summary.identical], "; ", "more groups")
+        groups = _some([_names(group) for group in summary.identical], "; ", "more group")
         lines.append(f"identical sequences: {groups} (the data cannot tell their order; one of each is enough)")
     if summary.empty_taxa:
         lines.append(f"taxa without any data: {_names(summary.empty_taxa)}")
     if summary.empty_sites:
         lines.append(f"sites without any data: {summary.empty_sites:,}")
-    plan = [f"model {one_line(overview.model)}", f"branch lengths by {overview.branches}", f"{overview.steps:,} steps"]
+    plan = [f"model {one_line(overview.model)}", f"branch lengths by {overview.branches}"]
+    plan.append(counted(overview.steps, "step"))
     if overview.runs > 1:
         plan.append(f"{overview.runs} runs")
     lines.append("; ".join([*plan, f"run directory {one_line(str(overview.directory))}"]))
@@ -219,10 +220,10 @@ def _percent(share: float) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    return _some([shortened(one_line(name), LONGEST_NAME) for name in names], ", ", "more")
+    return _some([shortened(one_line(name), LONGEST_NAME) for name in names], ", ", "more", "more")
 
 
-def _some(items: list[str], separator: str, rest: str) -> str:
+def _some(items: list[str], separator: str, rest: str, plural: str = "") -> str:
     """The first few items, and how many more."""
-    shown = separator.join(items[:MOST_LISTED])
-    return shown if len(items) <= MOST_LISTED else f"{shown} and {len(items) - MOST_LISTED} {rest}"
+    shown, more = separator.join(items[:MOST_LISTED]), len(items) - MOST_LISTED
+    return shown if more <= 0 else f"{shown} and {counted(more, rest, plural)}"

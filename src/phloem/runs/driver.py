@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from phloem.arrays import AnyArray, LongArray
-from phloem.errors import BadArgument, TrainingFailed
+from phloem.errors import BadArgument, TrainingFailed, counted
 from phloem.interrupts import held, stoppable
 from phloem.runs.checkpoints import Checkpoint, CheckpointInterval, Config, Inputs, Saver
 from phloem.runs.directory import HISTORY, RunDirectory, claimed
@@ -120,7 +120,7 @@ class Trainable(ABC):
 
     name: ClassVar[str]  # for messages, as the next two
     value: ClassVar[str]  # what a step gives
-    advice: ClassVar[str]  # if it gives none
+    advice: str  # if it gives none
 
     def __init__(self, steps: int) -> None:
         self.steps = steps  # planned
@@ -156,7 +156,7 @@ class Trainable(ABC):
     def _next_step(self) -> int:
         """The number of the next step, counted from 1; raise if there is none."""
         if self.steps_done >= self.steps:
-            raise BadArgument(f"{self.name}: all {self.steps:,} steps are done. Give the config more steps.")
+            raise BadArgument(f"{self.name}: all of {counted(self.steps, 'step')} taken. Give the config more.")
         return self.steps_done + 1
 
     def _count(self, number: int, moved: bool) -> None:

@@ -87,7 +87,7 @@ class ByEmbeddedSearch:
             if limit.is_over and not stop.is_set():
                 raise ProgramProblem(
                     f"replicate {replicate}: the search took more than {config.timeout:g} seconds and was stopped. "
-                    "Give a longer --timeout."
+                    "Give phloem bootstrap a longer --timeout."
                 ) from None
             raise
         trees = TopologyBatch.concatenate([found.bootstrap.topologies, found.best.topologies])

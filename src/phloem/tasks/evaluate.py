@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from phloem.arrays import FloatArray
-from phloem.errors import BadArgument
+from phloem.errors import BadArgument, counted
 from phloem.inference.agreement import ReferenceComparison, compare_with_reference
 from phloem.inference.evaluation import Estimated, multi_sample_bound
 from phloem.report.text import (
@@ -53,7 +53,7 @@ class RunEvaluation(NamedTuple):
     def describe(self, width: int) -> list[str]:
         """Lines for people."""
         summary = self.posterior.summary
-        lines = [] if summary.finished else [f"not finished: evaluated after {summary.steps:,} steps", ""]
+        lines = [] if summary.finished else [f"not finished: evaluated after {counted(summary.steps, 'step')}", ""]
         lines += describe_estimates(summary, width)
         lines += [f"bound of {count:<15,}{describe_estimate(bound)}" for count, bound in self.bounds.items()]
         lines += ["", *describe_trust(summary, width), "", *describe_counts(summary, width)]
@@ -124,7 +124,7 @@ def _bounds(rows: FloatArray, counts: Sequence[int] | None) -> dict[int, Estimat
         counts = [USUAL_BOUND] if samples >= USUAL_BOUND else []
     if too_many := [count for count in counts if count > samples]:
         raise BadArgument(
-            f"--bounds {too_many[0]}: an estimate has {samples:,} draws. Ask for no more, or set --samples."
+            f"--bounds {too_many[0]}: an estimate has {counted(samples, 'draw')}. Ask for no more, or set --samples."
         )
     return {count: multi_sample_bound(rows, count) for count in counts}
 

@@ -93,18 +93,18 @@ def make_exports(posterior: Posterior, display: TreeDisplay = UNROOTED) -> Expor
 def about_summary_trees(posterior: Posterior) -> list[str]:
     """What a file of summary trees says of them, in lines of ASCII."""
     draws = posterior.summary.draws
-    worth = f"{draws.effective_sample_size:,.0f} independent posterior trees"
+    worth = counted(round(draws.effective_sample_size), "independent posterior tree")
     return [f"{_release()}: summary trees of {draws.count:,} weighted draws, worth {worth}", *_verdict(posterior)]
 
 
 def about_sample(posterior: Posterior, sample: PosteriorSample) -> list[str]:
     """What a file of posterior trees, or their trace, says of them, in lines of ASCII."""
-    count, worth = len(sample.trees), f"{sample.effective_size:,.0f}"
+    count, worth = len(sample.trees), round(sample.effective_size)
     trees, draws = counted(count, "tree"), counted(len(posterior.draws), "draw")
     if sample.is_weighted:
         lines = [
             f"{trees} of {draws}, each once, with its importance weight; no burn-in",
-            f"With their weights they are worth {worth} independent trees.",
+            f"With their weights they are worth {counted(worth, 'independent tree')}.",
             "Tracer reads no weights: what it shows of these rows is not the posterior.",
         ]
     elif sample.distinct == count:
@@ -113,7 +113,7 @@ def about_sample(posterior: Posterior, sample: PosteriorSample) -> list[str]:
         lines = [
             f"{trees}, resampled from {draws} by importance weight; no burn-in",
             repeats(sample),
-            f"Tracer counts repeats as independent and will show an ESS near {count:,}: take {worth} instead.",
+            f"Tracer counts repeats as independent and will show an ESS near {count:,}: take {worth:,} instead.",
         ]
     return [f"{_release()}: {lines[0]}", *lines[1:], *_verdict(posterior)]
 
@@ -122,7 +122,7 @@ def repeats(sample: PosteriorSample) -> str:
     """How far resampled trees are from being independent."""
     return (
         f"{sample.distinct:,} of the {len(sample.trees):,} are distinct and one comes {sample.most_repeats:,} times: "
-        f"they are worth {sample.effective_size:,.0f} independent trees."
+        f"they are worth {counted(round(sample.effective_size), 'independent tree')}."
     )
 
 

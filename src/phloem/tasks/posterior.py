@@ -20,7 +20,7 @@ from phloem.arrays import FloatArray, LongArray
 from phloem.config import InferConfig
 from phloem.data.alignment import Alignment
 from phloem.data.patterns import summarize as summarize_alignment
-from phloem.errors import BadArgument, FileProblem, PhloemError
+from phloem.errors import BadArgument, FileProblem, PhloemError, counted
 from phloem.inference.draws import Draws, join, read_draws
 from phloem.inference.evaluation import Estimated
 from phloem.inference.summary import Summary
@@ -313,7 +313,8 @@ def sample_posterior(
         raise BadArgument(f"--count {count}: ask for at least one tree.")
     if count > len(draws):
         raise BadArgument(
-            f"--count {count:,}: the run has {len(draws):,} draws. Ask for no more, or train one with more --repeats."
+            f"--count {count:,}: the run has {counted(len(draws), 'draw')}. Ask for no more, or train one with more "
+            "--repeats."
         )
     random = RandomStream(seed, "sample").generator()
     all_weights = posterior.trees.weights
@@ -435,7 +436,7 @@ def load_posterior(directory: str | Path, *, home: TemporaryHome | None = None) 
     children = run.children()
     if len(children) != summary.runs:
         raise FileProblem(
-            f"{directory}: has {len(children)} runs, but its summary says {summary.runs}. Put them back, "
+            f"{directory}: has {counted(len(children), 'run')}, but its summary says {summary.runs}. Put them back, "
             "or make them again: phloem infer --resume."
         )
     runs = tuple(load_posterior(child.path, home=home) for child in children)
