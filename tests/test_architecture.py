@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "energy": FOUNDATION | {"kernels", "trees", "features", "variational", "inference", "runs"},
     "report": FOUNDATION | {"data", "trees", "inference", "runs"},
     "plot": FOUNDATION | {"data", "trees", "inference", "report", "runs"},
-    "display": {"errors", "data", "inference", "runs"},
+    "display": {"errors", "interrupts", "data", "inference", "runs"},
     "tasks": FOUNDATION
     | {"kernels", "data", "trees", "target", "search", "features", "variational", "inference", "energy", "runs"}
     | {"report", "plot", "display"},

@@ -63,3 +63,8 @@ def listed(names: list[str], limit: int = 5) -> str:
     """The first few names, quoted, and how many more there are."""
     shown = ", ".join(quoted(name) for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 run`, `2 runs`, `12,000 topologies`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

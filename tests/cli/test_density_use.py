@@ -45,15 +45,16 @@ def test_scores_are_those_of_python(fitted, capsys):
 
 
 def test_options_of_score_change_something(fitted, capsys):
-    def found(*options: str) -> dict:
-        assert run(["density", "score", str(fitted), "trees.tsv", "--json", *options]) == 0
+    def found(*options: str, trees: str = "trees.tsv") -> dict:
+        assert run(["density", "score", str(fitted), trees, "--json", *options]) == 0
         return as_json(capsys.readouterr().out)
 
     assert found()["comparison"] == []
     usual = found("--compare")["comparison"]
     assert usual == found("--compare", "--smoothing", "0.001")["comparison"]
     assert usual[1] != found("--compare", "--smoothing", "0.5")["comparison"][1]
-    assert len(found("--burnin", "5")["trees"]) == 10
+    Path("trees.nwk").write_text("\n".join(line.split("\t")[1] for line in Path("trees.tsv").read_text().splitlines()))
+    assert len(found("--burnin", "5", trees="trees.nwk")["trees"]) == 10
     assert found("--quiet") == found()
     for options in (["--smoothing", "0.1"], ["--compare", "--smoothing", "0"], ["--compare", "--smoothing", "nan"]):
         assert run(["density", "score", str(fitted), "trees.tsv", *options]) == 2

@@ -104,7 +104,7 @@ def test_the_result_for_people(capsys):
         assert text in out
     assert "\nfiles in out:\n" in out
     assert "phloem.load_posterior('out')" in out
-    assert out.endswith("  phloem infer … --runs 2 --out ANOTHER  does a second run find the same?\n")
+    assert_says(" ".join(out[-300:].split()), "DO NOT TRUST these results. … independent one … Too few draws")
     assert max(map(len, out.splitlines())) <= 80
 
 
@@ -123,10 +123,17 @@ def test_a_run_directory_is_named_after_the_alignment(alignment, directory):
 
 
 def test_the_command_that_goes_on_is_one_for_a_shell():
-    text = how_to_resume(Interrupted(Path("my run"), 1200, begun=True), "my dna.fasta")
+    text = how_to_resume(Interrupted(Path("my run"), [1200], begun=True), "my dna.fasta")
     assert "step 1,200" in text
     assert text.endswith(": phloem infer 'my dna.fasta' --out 'my run' --resume")
-    assert how_to_resume(Interrupted(Path("run"), None, begun=True), None).endswith(": phloem infer --out run --resume")
+    assert how_to_resume(Interrupted(Path("run"), (), begun=True), None).endswith(": phloem infer --out run --resume")
+
+
+def test_several_runs_that_were_stopped_say_where_each_is():
+    text = how_to_resume(Interrupted(Path("run"), [4263, 0], begun=True), None)
+    assert_says(text, "step 4,263 of run 1, 0 of run 2")
+    assert "before the first step" not in text
+    assert "before the first step" in how_to_resume(Interrupted(Path("run"), [0, 0], begun=True), None)
 
 
 def test_settings_of_a_file_and_of_flags_are_those_of_the_run():

@@ -254,6 +254,7 @@ def test_a_report_is_made_again_with_another_root_and_threshold(finished_run, ca
     assert {path.name for path in Path("made/here").iterdir()} == {
         "report.html",
         "consensus.nex",
+        "consensus-labels.nex",
         "posterior.nex",
         "posterior.log",
     }

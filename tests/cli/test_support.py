@@ -87,10 +87,31 @@ def test_case_does_not_matter_in_names_of_tree_files(capsys):
     assert printed_json(capsys)["replicates"] == 1
 
 
-def test_the_reference_keeps_its_first_trees_and_is_not_written_over(capsys):
+def test_the_burnin_is_that_of_the_reference_where_there_is_one(capsys):
     Path("one.nwk").write_text(FIVE)
     Path("reference.nwk").write_text("((a,d),c,(b,e));\n((a,b),c,(d,e));\n")
     assert run(["support", "one.nwk", "--covers", "reference.nwk", "--burnin", "1", "--json"]) == 0
+    found = printed_json(capsys)
+    assert found["coverage"] == pytest.approx(1)
+    assert (found["trees"], found["reference_trees"]) == (FIVE.count(";"), 1)
+    assert run(["support", "one.nwk", "--covers", "reference.nwk", "--burnin", "0.5"]) == 0
+    assert f"{FIVE.count(';')} trees on 5 taxa in 1 file\n1 tree to cover\n" in capsys.readouterr().out
+    assert run(["support", "one.nwk", "--burnin", "1", "--json"]) == 0
+    assert printed_json(capsys)["trees"] == FIVE.count(";") - 1
+
+
+def test_trees_with_weights_have_no_burnin(capsys):
+    Path("one.nwk").write_text("[&W 0.6] ((a,b),c,(d,e));\n[&W 0.4] ((a,c),b,(d,e));\n[&W 0.1] ((a,d),b,(c,e));\n")
+    assert run(["support", "one.nwk", "--json"]) == 0
+    capsys.readouterr()
+    assert run(["support", "one.nwk", "--burnin", "1"]) == 2
+    assert_says(complaint(capsys), "one.nwk: … weights … --burnin")
+
+
+def test_the_reference_is_not_written_over(capsys):
+    Path("one.nwk").write_text(FIVE)
+    Path("reference.nwk").write_text("((a,d),c,(b,e));\n((a,b),c,(d,e));\n")
+    assert run(["support", "one.nwk", "--covers", "reference.nwk", "--json"]) == 0
     assert printed_json(capsys)["coverage"] == pytest.approx(0.5)
     assert run(["support", "one.nwk", "--covers", "reference.nwk", "--out", "reference.nwk"]) == 2
     assert_says(complaint(capsys), "reference.nwk: … input")

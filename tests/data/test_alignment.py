@@ -87,10 +87,11 @@ def test_the_report_counts_what_matters():
 @pytest.mark.parametrize(
     ("taxa", "rows", "facts"),
     [
-        ("AB", ["A", "C"], "2 sequences … 3"),
+        ("AB", ["A", "C"], "2 sequences. … 3 … 4 to infer"),
+        ("A", ["A"], "1 sequence. … 3 … 4 to infer"),
         (["A", "", "C"], ["A", "C", "G"], "sequence 2 … name"),
         (["A", "B", "A"], ["A", "C", "G"], "several … 'A'"),
-        ("ABC", ["AC", "A", "AC"], "'B' … 1 sites … 'A' … 2"),
+        ("ABC", ["AC", "A", "AC"], "'B' … 1 site where … 'A' … 2"),
         ("ABC", ["", "", ""], "no sites"),
         ("ABC", ["ACG", "AC!", "ACG"], "'B' … column 3 … '!'"),
         ("ABC", ["ACG", "ACé", "ACG"], "'B' … column 3 … 'é'"),

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from phloem.display.bar import progress_bar
+from support.ticker import Ticker
 
 
 class Clock:
@@ -37,7 +38,7 @@ def look_at(monkeypatch) -> Terminal:
 def work(seconds: float, *, quiet: bool = False) -> None:
     """A hundred steps that take so long."""
     clock = Clock()
-    with progress_bar("gap", quiet=quiet, clock=clock) as show:
+    with progress_bar("gap", quiet=quiet, clock=clock, ticks=Ticker()) as show:
         for step in range(101):
             show(step / 100)
             clock.now += seconds / 100
@@ -96,7 +97,7 @@ def test_a_failure_within_the_work_comes_out_as_it_is(monkeypatch):
 
 def test_a_part_that_begins_anew_has_lines_of_its_own(capsys):
     clock = Clock()
-    with progress_bar("density", clock=clock) as show:
+    with progress_bar("density", clock=clock, ticks=Ticker()) as show:
         for note in ("training", "normalising"):
             for step in range(10):
                 show(step / 10, note)
@@ -106,3 +107,33 @@ def test_a_part_that_begins_anew_has_lines_of_its_own(capsys):
     assert lines[9] == "density: 10 %, 90 s left, normalising"
     assert lines[-1] == "density: 90 %, 10 s left, normalising"
     assert len(lines) == 18
+
+
+def test_work_without_news_is_not_silent(capsys):
+    """Nothing comes of the task itself, as while kernels compile or another program works."""
+    clock, ticker = Clock(), Ticker()
+    with progress_bar("bootstrap", clock=clock, ticks=ticker) as show:
+        for second in range(1, 201):
+            clock.now += 1
+            ticker.tick()
+            if second == 70:
+                show(0.12, "1 of 10 replicates")
+    assert capsys.readouterr().err.splitlines() == [
+        "bootstrap: 0:30 so far",
+        "bootstrap: 1:00 so far",
+        "bootstrap: 12 %, 1 of 10 replicates",
+        "bootstrap: 12 %, 1 of 10 replicates, 1:40 so far",
+        "bootstrap: 12 %, 1 of 10 replicates, 2:10 so far",
+        "bootstrap: 12 %, 1 of 10 replicates, 2:40 so far",
+        "bootstrap: 12 %, 1 of 10 replicates, 3:10 so far",
+    ]
+
+
+def test_work_with_news_has_no_other_lines(capsys):
+    clock, ticker = Clock(), Ticker()
+    with progress_bar("gap", clock=clock, ticks=ticker) as show:
+        for step in range(100):
+            show(step / 100)
+            clock.now += 1
+            ticker.tick()
+    assert not any("so far" in line for line in capsys.readouterr().err.splitlines())

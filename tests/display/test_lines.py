@@ -2,15 +2,19 @@
 
 import subprocess
 import sys
+import threading
+from itertools import pairwise
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from phloem.data.patterns import AlignmentSummary
 from phloem.display import words
 from phloem.display.events import News, Notice, Overview
-from phloem.display.lines import Lines, Quiet
+from phloem.display.lines import SILENCE_SECONDS, Lines, Quiet, ticking
 from phloem.inference.training import Report
+from support.ticker import Ticker
 
 SUMMARY = AlignmentSummary(12, 898, 413, 0.003, 377, 0, (), ())
 
@@ -36,7 +40,7 @@ def told(capsys) -> list[str]:
 
 def test_a_run_from_its_beginning_to_its_end(capsys):
     now = 0.0
-    with Lines(clock=lambda: now) as display:
+    with Lines(clock=lambda: now, ticks=Ticker()) as display:
         display(overview())
         for phase in ("bootstrap", "support"):
             for share in (0.0, 0.5, 1.0):
@@ -97,6 +101,78 @@ def test_a_resumed_run_begins_with_its_last_report(capsys):
         display(training(13_000, report(12_800)))
         display(training(14_000, report(14_000)))
     assert [line.split("   ")[0] for line in told(capsys)[2:]] == ["training …", "step 12,800"]
+
+
+class Plain:
+    """A display without a terminal, its clock, and the time of every line that it prints."""
+
+    def __init__(self, capsys) -> None:
+        self.now = 0.0
+        self.lines: list[tuple[float, str]] = []
+        self._capsys = capsys
+        self._ticker = Ticker()
+        self.display = Lines(clock=lambda: self.now, ticks=self._ticker)
+
+    def wait(self, seconds: int, event: News | None = None) -> None:
+        """Time passes, with the same news every second or with none."""
+        for _ in range(seconds):
+            self.now += 1
+            if event is not None:
+                self.display(event)
+            self._ticker.tick()
+            self.lines += [(self.now, line) for line in told(self._capsys)]
+
+
+@pytest.mark.parametrize("has_news", [True, False])
+def test_no_phase_is_silent_for_half_a_minute(has_news, capsys):
+    """From before the first news, while kernels compile, to after the last, while the results are written."""
+    plain = Plain(capsys)
+    with plain.display:
+        plain.wait(100)
+        plain.display(overview())
+        for event in (
+            News(1, "bootstrap", 0.4),
+            News(1, "support", 0.0),
+            training(0),
+            training(900),
+            News(1, "evaluation", 0.25, 40_000),
+            News(1, "done", 1.0, 40_000),
+        ):
+            plain.display(event)
+            plain.wait(100, event if has_news else None)
+    times = [0.0, *(time for time, _ in plain.lines), 700.0]
+    assert max(later - earlier for earlier, later in pairwise(times)) <= SILENCE_SECONDS
+    said = [line for _, line in plain.lines if "so far" in line]
+    for text in ("starting", "bootstrap: 40 %", "support: 0 %", "training: step 900", "evaluation: 25 %", "writing"):
+        assert any(line.startswith(text) for line in said), text
+    assert len(said) < 30, "and no more often than that"
+
+
+def test_what_breaks_the_silence_says_how_fast_and_how_long(capsys):
+    plain = Plain(capsys)
+    with plain.display:
+        for step in range(200):
+            plain.wait(1, training(step * 10))
+    assert plain.lines[1][1] == "training: step 300   10 steps/s   1 h 6 min left   0:31 so far"
+
+
+def test_of_several_runs_those_at_work_break_the_silence(capsys):
+    plain = Plain(capsys)
+    with plain.display:
+        plain.display(overview(runs=3))
+        plain.display(News(1, "done", 1.0))
+        plain.display(training(500, run=2))
+        told(capsys)
+        plain.wait(31)
+    assert [line for _, line in plain.lines] == ["run 2: training: step 500   0:30 so far"]
+
+
+def test_ticks_come_until_the_display_is_closed(monkeypatch):
+    monkeypatch.setattr("phloem.display.lines.TICK_SECONDS", 0.001)
+    ticked, threads = Event(), threading.active_count()
+    with ticking(ticked.set):
+        assert ticked.wait(60)
+    assert threading.active_count() == threads
 
 
 def test_quiet_shows_notices_only(capsys):

@@ -169,7 +169,7 @@ def test_all_steps_done_are_all():
     training = training_of(target(5), steps=2)
     training.step()
     training.step()
-    with pytest.raises(BadArgument, match=r"all 2 steps are done\. Give the config more steps"):
+    with pytest.raises(BadArgument, match=r"all of 2 steps taken\. Give the config more"):
         training.step()
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 import signal
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from phloem.config import EvaluationConfig, TrainingConfig
-from phloem.config.infer import BRANCH_MODELS
+from phloem.config.infer import BRANCH_MODELS, preset
 from phloem.errors import BadArgument, TaxonMismatch, TrainingFailed
 from phloem.inference import training as training_module
 from phloem.inference.evaluation import evaluate
@@ -257,7 +258,7 @@ def test_no_step_after_the_last():
     model, target = example("split")
     training = Training(model, target, dataclasses.replace(PLAIN, steps=1), seed=1)
     training.step()
-    with pytest.raises(BadArgument, match="all 1 steps are done"):
+    with pytest.raises(BadArgument, match="all of 1 step taken"):
         training.step()
 
 
@@ -297,3 +298,14 @@ def test_more_reports_than_steps_are_one_a_step():
     model, target = example("split")
     history = train(Training(model, target, TrainingConfig(steps=3), seed=1), EvaluationConfig(reports=100))
     assert [report.step for report in history] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["paper", "standard"])
+def test_a_training_that_fails_is_advised_a_lower_rate_than_its_own(name):
+    model, target = example("split")
+    config = preset(name)
+    advice = Training(model, target, config, seed=1).advice
+    [rate] = re.findall(r"training\.rate=([\d.e-]+)\)", advice)
+    assert 0.1 * config.rate < float(rate) < config.rate
+    assert "--steps" in advice
+    assert "--steps" not in Training(model, target, dataclasses.replace(config, ramp=0.0), seed=1).advice

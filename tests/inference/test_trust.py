@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from phloem.config.infer import BRANCH_MODELS
 from phloem.inference.agreement import Agreement, Measured
 from phloem.inference.diagnostics import effective_sample_size, smooth
 from phloem.inference.trust import LEVELS, Trust, judge
 from phloem.trees.splits import SplitDeviation
+from support.messages import assert_says
 
 EVEN = np.random.default_rng(1).normal(0, 0.5, 20_000)
 DONE = {"steps_done": 100, "steps": 100, "finished": True}
@@ -52,12 +54,55 @@ def test_heavy_tails_lower_the_verdict(shape, level, monkeypatch):
 
 
 def test_advice_is_about_the_worst_of_what_was_found():
-    assert judge(EVEN * 12, None, **DONE).advice.startswith("Train longer (--steps), or use a more flexible model")
+    assert judge(EVEN * 12, None, **DONE).advice.startswith("Train longer (--steps 200)")
     assert judge(EVEN * 12, agreement(average=0.2), **DONE).advice.startswith("The runs disagree")
     assert judge(EVEN * 12, agreement(average=0.02), **DONE).advice.startswith("Train longer")
     assert judge(EVEN * 3.8, None, **DONE).advice.startswith("Good enough to work with")
     unfinished = DONE | {"finished": False}
     assert "--resume" in judge(EVEN * 12, agreement(average=0.2), **unfinished).advice
+
+
+@pytest.mark.parametrize("branches", [*BRANCH_MODELS, ""])
+def test_a_model_of_branch_lengths_is_advised_where_it_is_another_and_more_flexible(branches):
+    advice = judge(EVEN * 12, None, **DONE, branches=branches).advice
+    assert ("--branches edge" in advice) == (branches in ("split", "psp"))
+
+
+def test_a_training_that_stopped_by_itself_would_do_so_again_with_more_steps():
+    stopped = DONE | {"steps_done": 60}
+    for log_weights, runs in ((EVEN * 12, None), (EVEN * 3.8, None), (EVEN, agreement(average=0.2))):
+        assert "--steps 200" in judge(log_weights, runs, **DONE).advice
+        advice = judge(log_weights, runs, **stopped).advice
+        assert "--stop steps" in advice
+        assert "--steps" not in advice
+
+
+def test_more_runs_are_more_than_there_are():
+    estimate, splits = Measured(-10.0, 0.01), SplitDeviation(0.2, 0.3, 0.4)
+    for runs in (2, 4, 7):
+        found = Agreement((estimate,) * runs, (1 / runs,) * runs, Measured(0.0, 0.01), splits)
+        assert f"--runs {2 * runs}" in judge(EVEN, found, **DONE).advice
+
+
+def test_few_effective_draws_of_a_light_tail_are_helped_by_more_draws():
+    assert "--repeats" in judge(np.zeros(150), None, **DONE).advice
+    assert "--repeats" in judge(EVEN[:220] * 1.4, None, **DONE).advice
+    assert "--repeats" not in judge(EVEN * 3.8, None, **DONE).advice
+
+
+def test_a_run_that_is_being_trained_is_not_to_be_resumed():
+    unfinished = DONE | {"finished": False}
+    assert "--resume" in judge(EVEN, None, **unfinished).advice
+    advice = judge(EVEN, None, **unfinished, in_use=True).advice
+    assert "--resume" not in advice
+    assert "wait" in advice
+
+
+def test_runs_that_have_not_begun_are_told_of():
+    estimate, splits = Measured(-10.0, 0.01), SplitDeviation(0.0, 0.0, 0.0)
+    alone = Agreement((estimate,), (1.0,), Measured(0.0, 0.01), splits)
+    trust = judge(EVEN, alone, steps_done=4263, steps=8000, finished=False, runs=2)
+    assert_says(trust.findings[-1].value, "4,263 of 8,000 … 1 of 2 runs")
 
 
 def test_the_effective_size_is_that_of_smoothed_weights():

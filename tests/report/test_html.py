@@ -115,6 +115,14 @@ def test_a_run_without_history_provenance_deviations_or_findings_still_has_a_rep
     assert "±" not in found.text()
 
 
+def test_figures_that_must_not_be_trusted_are_grey_and_no_others_are():
+    for level, is_grey in (("good", False), ("usable", False), ("do not trust", True)):
+        text = render_report(made_up_contents(6, trust=Trust(level, (), "Train longer.")))
+        assert ('<dl class="figures untrusted">' in text) == is_grey
+        assert ('<dl class="measures untrusted">' in text) == is_grey
+        assert ("Figures in grey" in text) == is_grey
+
+
 def test_four_taxa_of_one_topology():
     taxa = ("a", "b", "c", "d")
     found = Reader(render_report(made_up_contents(taxa, made_up_trees(taxa, distinct=1))))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from phloem.inference.trust import Trust
 from phloem.report.html import render_report
 from support.devtools import Browser, Page
 from support.html_pages import CONTRAST, HOSTILE
@@ -161,6 +162,20 @@ def test_all_text_can_be_read(page, theme):
         assert page.evaluate(CONTRAST) == []
     finally:
         page.evaluate("delete document.documentElement.dataset.theme")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_figures_not_to_be_trusted_differ_from_others_and_can_be_read(browser, tmp_path, theme):
+    colors = {}
+    for level in ("good", "do not trust"):
+        path = tmp_path / f"{level}.html"
+        path.write_text(render_report(made_up_contents(6, trust=Trust(level, (), "Train longer."))))
+        page = browser.open(path.as_uri())
+        page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+        assert page.evaluate(CONTRAST) == []
+        shown = "Array.from(document.querySelectorAll('.figures dd, .measures .value'), (one) =>"
+        colors[level] = set(page.evaluate(f"{shown} getComputedStyle(one).color)"))
+    assert not colors["good"] & colors["do not trust"]
 
 
 def test_without_scripts_the_consensus_the_tables_and_the_text_are_there(browser, address):

@@ -100,7 +100,7 @@ def test_a_report_that_a_stop_prevented_comes_first_when_training_resumes():
 
 def test_no_step_comes_after_the_last():
     training = Counting(3, done=3)
-    with pytest.raises(BadArgument, match="all 3 steps"):
+    with pytest.raises(BadArgument, match="all of 3 steps"):
         training.step()
 
 

@@ -92,7 +92,9 @@ def test_a_hanging_run_is_killed_with_all_that_it_started(fake, alignment, tmp_p
     pid_file = tmp_path / "pid"
     fake(f"sleep 600 & echo $! > {pid_file}; wait")
     start = time.monotonic()
-    with pytest.raises(FailedRun, match=r"took more than 0.5 seconds and was killed. Give a longer --timeout"):
+    with pytest.raises(
+        FailedRun, match=r"took more than 0.5 seconds and was killed. Give phloem bootstrap a longer --timeout"
+    ):
         run(alignment, timeout=0.5)
     assert time.monotonic() - start < 10
     wait_for_end(int(pid_file.read_text()))

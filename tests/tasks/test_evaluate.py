@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import phloem
-from phloem.errors import BadArgument, TaxonMismatch
+from phloem.errors import BadArgument, PhloemError, TaxonMismatch
 from phloem.inference.evaluation import multi_sample_bound
-from phloem.tasks.evaluate import evaluate_run
-from phloem.tasks.opening import Drawing, open_posterior
+from phloem.tasks.evaluate import evaluate_run, read_reference
+from phloem.tasks.opening import Drawing, open_posterior, taxa_of
+from support.messages import saying
 
 
 def test_a_run_is_evaluated_by_the_draws_that_it_has(finished_run):
@@ -134,6 +135,49 @@ def test_everything_is_in_the_json_and_in_the_words(finished_run, tmp_path):
 
 def test_an_unfinished_run_is_evaluated_and_says_so(unfinished_run):
     assert evaluate_run(unfinished_run).describe(80)[0] == "not finished: evaluated after 1,000 steps"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(a,b,(c,d));\n",
+        '(a:1,b:1,(c:1,d:1)[&prob=1.00e+00,prob(percent)="100"]:1);\n(a:1,b:1,(c:1,d:1)[&prob=1]:1);\n',
+        "[&R] ((a,b)[&posterior=1.0],(c,d));\n(a,b,(c,d));\n",
+        "(a,b,(c,d)97);\n(a,b,(c,d)97);\n",
+        "(a:1,b:1,(c:1,d:1)0.97:1);\n(a,b,(c,d));\n",
+    ],
+)
+def test_a_summary_tree_is_not_a_posterior(text, tmp_path):
+    (tmp_path / "con.tre").write_text(text)
+    with pytest.raises(BadArgument, match=saying("con.tre: … consensus … sample … .trprobs")):
+        read_reference([tmp_path / "con.tre"], taxa="abcd")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "trees"),
+    [
+        ("sure.trprobs", "#NEXUS\nbegin trees;\ntree x [p = 1.000, P = 1.000] = [&W 1.000000] (a,b,(c,d));\nend;\n", 1),
+        ("sure.tsv", "1.0\t(a,b,(c,d));\n", 1),
+        ("beast.trees", "(a[&rate=1.0]:1,b:1,(c:1,d:1)[&rate=2.0]:1);\n" * 3, 3),
+        ("few.t", "(a:1,b:1,(c:1,d:1):1);\n(a:1,c:1,(b:1,d:1):1);\n", 2),
+    ],
+)
+def test_a_small_sample_is_one(name, text, trees, tmp_path):
+    (tmp_path / name).write_text(text)
+    assert [len(sample) for sample in read_reference([tmp_path / name], taxa="abcd")] == [trees]
+
+
+def test_our_own_summary_trees_are_no_posterior_and_our_own_samples_are_one(finished_run):
+    taxa = taxa_of(finished_run)
+    for name in ("consensus.nex", "consensus-labels.nex"):
+        with pytest.raises(PhloemError, match=r"consensus|polytomy"):
+            read_reference([finished_run / name], taxa=taxa)
+    assert len(read_reference([finished_run / "posterior.nex"], taxa=taxa, burnin=0.5)[0]) == 500
+
+
+def test_a_burnin_without_a_reference_is_refused(finished_run):
+    with pytest.raises(BadArgument, match="--reference"):
+        evaluate_run(finished_run, burnin=0.25)
 
 
 def test_what_is_wrong_is_said_before_anything_is_drawn(finished_run, tmp_path):

@@ -12,12 +12,17 @@ import pytest
 import phloem
 from phloem.errors import BadArgument
 from phloem.inference.draws import Draws
+from phloem.inference.summary import summarize_draws
+from phloem.inference.trust import judge
 from phloem.report.html import render_report
-from phloem.tasks.exports import make_exports, named_taxa
+from phloem.tasks.exports import about_sample, about_summary_trees, make_exports, named_taxa, write_trace
 from phloem.tasks.opening import Drawing, open_posterior
 from phloem.tasks.posterior import Posterior, TreeDisplay, report_contents, rooted, sample_posterior, summary_trees
 from phloem.tasks.run_files import EXPORTS, infer_run
 from phloem.trees.consensus import extended_majority_rule, majority_rule, maximum_clade_credibility
+from reference.ape import read_with_ape
+from support.made_up_summary import made_up_summary
+from support.messages import assert_says
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +194,80 @@ def test_what_was_exported_of_an_unfinished_run_goes_with_the_first_summary(fini
     assert not any((copy / name).exists() for name in EXPORTS)
     phloem.infer(None, out=copy, resume=True, progress=False)
     assert directory.has_exports()
+
+
+def made_up_posterior(spread: float, draws: int = 2000) -> Posterior:
+    """Random trees with log weights that differ by this much."""
+    taxa = tuple("abcdefgh")
+    topologies = phloem.trees.random_topologies(8, 6, stream=phloem.RandomStream(1, "made up"))
+    random = np.random.default_rng(1)
+    group = np.arange(draws, dtype=np.int32) % 6
+    lengths = random.random((draws, 13)).astype(np.float32)
+    found = Draws(taxa, topologies, group, lengths, random.normal(0, spread, draws), *np.zeros((2, draws)))
+    trust = judge(found.log_weights, None, steps_done=100, steps=100, finished=True, branches="edge")
+    summary = made_up_summary(summarize_draws(found, trust), names=taxa)
+    return Posterior.from_draws(Path("none"), phloem.config.InferConfig(), summary, found)
+
+
+def test_trees_that_repeat_are_not_called_independent(tmp_path):
+    """A few draws have all of the weight: what Tracer and others read says so, in counts."""
+    posterior = made_up_posterior(spread=6.0)
+    sample = sample_posterior(posterior)
+    lengths, times = np.unique(sample.trees.branch_lengths, axis=0, return_counts=True)
+    assert times.max() > 50, "else this tests nothing"
+    about = about_sample(posterior, sample)
+    text = "\n".join(about)
+    assert "independent draws" not in text
+    assert f"{len(lengths):,} of the 1,000 are distinct" in text
+    assert f"{times.max():,} times" in text
+    worth = f"{1000**2 / (times**2).sum():,.0f}"
+    assert f"worth {worth} independent trees" in text
+    assert_says(text.replace("\n", " "), f"Tracer … ESS near 1,000 … {worth} … Do not trust. Train longer")
+    write_trace(sample, tmp_path / "posterior.log", about)
+    trace = (tmp_path / "posterior.log").read_text().splitlines()
+    assert trace[: len(about)] == [f"# {line}" for line in about]
+    assert "do not trust" in " ".join(about_summary_trees(posterior)).lower()
+
+
+def test_trees_of_which_none_comes_twice_are_independent_draws():
+    posterior = made_up_posterior(spread=0.0)
+    sample = sample_posterior(posterior, 500)
+    about = " ".join(about_sample(posterior, sample))
+    assert_says(about, "500 independent draws, no burn-in … 2,000 draws … Good.")
+    assert "Tracer" not in about
+    assert sample.effective_size == 500
+
+
+def test_weights_are_said_to_be_none_for_tracer():
+    posterior = made_up_posterior(spread=1.0)
+    about = " ".join(about_sample(posterior, sample_posterior(posterior, 500, weighted=True)))
+    assert_says(about, "each once … weight … independent trees … Tracer reads no weights")
+
+
+def test_what_is_said_of_exported_trees_is_ascii_and_ends_no_comment():
+    for spread in (0.0, 1.0, 6.0):
+        posterior = made_up_posterior(spread)
+        for weighted in (True, False):
+            text = " ".join(about_sample(posterior, sample_posterior(posterior, weighted=weighted)))
+            assert text.isascii()
+            assert not {"[", "]", "\t", ";\n"} & set(text)
+
+
+def test_every_program_sees_the_supports_of_the_summary_trees(posterior, tmp_path, rscript_ape):
+    """ape in labels; DendroPy in both; FigTree and treeio in annotations (tests/trees/test_writing.py)."""
+    exports = make_exports(posterior)
+    exports.write(tmp_path)
+    by_ape = read_with_ape(rscript_ape, tmp_path / "consensus-labels.nex", "nexus")
+    by_dendropy = dendropy.TreeList.get(path=tmp_path / "consensus.nex", schema="nexus", preserve_underscores=True)
+    assert [tree.name for tree in by_ape] == list(exports.trees)
+    for labelled, annotated in zip(by_ape, by_dendropy, strict=True):
+        supports = {
+            frozenset(leaf.taxon.label for leaf in node.leaf_iter()): float(node.annotations.get_value("prob"))
+            for node in annotated.postorder_internal_node_iter(exclude_seed_node=True)
+        }
+        found = {side: float(label) for side, label in labelled.labels.items() if label}
+        assert found == pytest.approx(supports, abs=1e-6)
+        assert len(found) == sum(len(side) > 1 for side in labelled.lengths)
 
 
 def test_a_taxon_with_commas_can_be_an_outgroup():

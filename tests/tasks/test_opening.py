@@ -10,10 +10,12 @@ import phloem
 from phloem.config import EvaluationConfig
 from phloem.errors import FileProblem, TaxonMismatch
 from phloem.runs.checkpoints import read_checkpoint, write_checkpoint
+from phloem.runs.directory import claimed
 from phloem.tasks import opening, run_files
 from phloem.tasks.exports import make_exports
 from phloem.tasks.opening import Drawing, open_posterior, taxa_of
-from phloem.tasks.run_files import INFER_RUNS
+from phloem.tasks.run_files import INFER_RUNS, infer_run
+from support.messages import saying
 
 
 def test_a_finished_run_is_what_its_files_say(finished_run):
@@ -58,6 +60,25 @@ def test_an_unfinished_run_is_drawn_from_as_far_as_it_has_come(unfinished_run):
     assert found.elbo == posterior.elbo
     with pytest.raises(FileProblem, match="not finished"):
         phloem.load_posterior(unfinished_run)
+
+
+def test_a_run_at_work_is_not_to_be_resumed(unfinished_run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(unfinished_run, copy)
+    assert "--resume" in open_posterior(copy).trust.advice
+    with claimed(infer_run(copy), resume=True):
+        assert "--resume" not in open_posterior(copy).trust.advice
+        with pytest.raises(FileProblem, match=saying("not finished … wait")):
+            phloem.load_posterior(copy)
+    shutil.rmtree(copy / "checkpoints")
+    with pytest.raises(FileProblem, match=saying("no training step is saved yet … --resume")):
+        open_posterior(copy)
+    with claimed(infer_run(copy), resume=True):
+        for look in (open_posterior, taxa_of):
+            with pytest.raises(FileProblem, match=saying("wait")) as problem:
+                look(copy)
+            assert "--resume" not in str(problem.value)
+    assert not infer_run(copy).is_in_use()
 
 
 def test_of_several_runs_those_that_have_begun_are_looked_at(finished_runs, unfinished_run, tmp_path):

@@ -238,7 +238,7 @@ def test_a_run_that_is_stopped_on_a_full_disk_says_what_is_lost(tmp_path, monkey
     assert_says(told[-1].text, "checkpoint … step 0; … lost")
 
 
-def test_of_several_runs_the_least_saved_step_is_told(tmp_path, monkeypatch):
+def test_of_several_runs_the_saved_step_of_each_is_told(tmp_path, monkeypatch):
     def stop(waiting, _function, _options, _progress):
         _, first = waiting[0]
         checkpoint, _ = first.checkpoints.newest()
@@ -249,7 +249,8 @@ def test_of_several_runs_the_least_saved_step_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr("phloem.tasks.infer.complete_runs", stop)
     with pytest.raises(Interrupted) as stopped:
         phloem.infer("primates", "primates", runs=2, out=tmp_path / "run", progress=False, **QUICK)
-    assert stopped.value.step == 0
+    assert stopped.value.steps == (30, 0)
+    assert_says(str(stopped.value), "step 30 of run 1, 0 of run 2")
 
 
 def test_a_history_that_cannot_be_written_meanwhile_is_whole_at_the_end(tmp_path, monkeypatch):
@@ -286,7 +287,7 @@ def test_a_step_without_a_finite_bound_is_counted_to_the_end(tmp_path, monkeypat
     found = phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=False, **QUICK)
     assert found.summary.skipped_steps == 2
     assert [report.skipped for report in found.history][3:8] == [0, 1, 1, 2, 2]
-    assert "2 steps had no finite bound or gradient and were skipped" in str(found)
+    assert "skipped 2 steps without a finite bound or gradient" in str(found)
 
 
 def test_a_training_that_stops_early_says_so(tmp_path, monkeypatch):

@@ -113,12 +113,24 @@ def test_no_more_trees_than_draws(posterior):
         sample_posterior(posterior, 0)
 
 
-def test_the_effective_size_is_that_of_all_draws_or_of_the_weights_that_are_given(posterior):
+def test_the_effective_size_is_that_of_the_draws_and_never_more_than_there_are_trees(posterior):
     everything = 1 / (posterior.trees.weights**2).sum()
-    assert sample_posterior(posterior, 20).effective_size == pytest.approx(everything)
+    found = sample_posterior(posterior, len(posterior.draws))
+    assert found.effective_size == pytest.approx(everything, rel=0.1)
+    assert found.effective_size <= everything
     few = sample_posterior(posterior, 20, weighted=True)
     assert few.effective_size == pytest.approx(1 / (few.trees.weights**2).sum())
     assert few.effective_size <= 20
+    assert sample_posterior(posterior, 20).effective_size <= 20
+
+
+def test_repeats_are_counted(posterior):
+    found = sample_posterior(posterior, 2000)
+    lengths, times = np.unique(found.trees.branch_lengths, axis=0, return_counts=True)
+    assert (found.distinct, found.most_repeats) == (len(lengths), times.max())
+    assert found.most_repeats > 1
+    weighted = sample_posterior(posterior, 2000, weighted=True)
+    assert (weighted.distinct, weighted.most_repeats) == (2000, 1)
 
 
 def test_without_a_number_there_are_as_many_as_there_can_be_up_to_a_thousand(posterior):

@@ -32,6 +32,11 @@ def test_pandas_reads_ten_digits_and_every_whole_number():
     assert found["topology"].tolist() == columns["topology"].tolist()
 
 
+def test_a_trace_has_a_line_for_each_comment():
+    lines = format_trace({"x": np.array([1.5])}, "one", "two").splitlines()
+    assert lines == ["# one", "# two", "state\tx", "0\t1.5"]
+
+
 def test_the_title_stays_on_its_line():
     assert format_trace({"x": np.array([1.5])}, " two\nlines\t here ").splitlines()[:2] == [
         "# two lines here",

@@ -462,7 +462,7 @@ def test_a_burn_in_drops_the_first_trees_with_their_weights(burnin, left, tmp_pa
 
 
 def test_a_burn_in_must_leave_some(tmp_path):
-    with pytest.raises(BadArgument, match=r"trees\.tsv: burn-in 3 drops all 3 trees"):
+    with pytest.raises(BadArgument, match=r"trees\.tsv: burn-in 3 leaves nothing of 3 trees"):
         read(tmp_path, GOOD, burnin=3)
 
 

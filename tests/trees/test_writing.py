@@ -1,6 +1,7 @@
 """Writing trees: phloem, DendroPy, Biopython and ape read back what is written, bit for bit."""
 
 import io
+import re
 import subprocess
 from dataclasses import replace
 from io import StringIO
@@ -31,6 +32,7 @@ from phloem.trees.writing import (
     quote_label,
     write_annotated_newick,
     write_annotated_nexus,
+    write_labelled_nexus,
     write_newick,
     write_nexus,
     write_supported,
@@ -365,6 +367,101 @@ def test_biopython_reads_annotated_nexus(tmp_path):
                 if not np.isnan(summary.support[branch]):
                     assert f"[&prob={summary.support[branch]:.6g}" in clade.comment
         assert not branches
+
+
+def read_like_treeio(tree: str) -> list[dict[str, object]]:
+    """What treeio's read.beast finds at each node, in the order of the text, by the rules that its manual shows.
+
+    Nodes are told apart by their labels, which treeio makes up where an interior node has none. A comment comes after
+    the label or bracket and before the colon; it has `name=value` or `name={value,value}`, with commas between them.
+    """
+    found = []
+    for label, comment in re.findall(r"(\w*|\))(\[&[^\]]*\])?:[\d.e+-]+", tree):
+        assert label, "every branch is that of a leaf with a name or of a bracket without one"
+        values: dict[str, object] = {"label": label}
+        for name, several, one in re.findall(r"([\w%]+)=(?:\{([^}]*)\}|([^,\]]*))", comment):
+            values[name] = list(map(float, several.split(","))) if several else float(one)
+        found.append(values)
+    return found
+
+
+def test_treeio_finds_the_supports_of_annotated_nexus(tmp_path):
+    summary = some_summary()
+    write_annotated_nexus({"majority_rule": summary}, tmp_path / "trees.nex", comments=["about; the trees"])
+    lines = (tmp_path / "trees.nex").read_text().splitlines()
+    [statement] = [line for line in lines[lines.index("begin trees;") :] if re.match(r"\s*tree", line)]
+    found = read_like_treeio(re.sub(r"^[^(]*", "", statement))  # treeio drops what is before the first bracket
+    assert len(found) == len(summary.tree.parent) - 1
+    leaves = sorted(int(node["label"]) for node in found if node["label"] != ")")
+    assert leaves == list(range(1, len(summary.taxa) + 1)), "numbers of the translate table"
+    interior = [node["prob"] for node in found if node["label"] == ")"]
+    assert sorted(interior) == pytest.approx(sorted(summary.support[len(summary.taxa) : -1]), rel=1e-5)
+    assert all(len(node["length_95%HPD"]) == 2 for node in found)
+
+
+def test_ape_reads_labelled_nexus_with_supports_as_labels(tmp_path, rscript_ape):
+    written = trees_of_a_report()
+    write_labelled_nexus(written, tmp_path / "trees.nex", comments=["about the trees", "more [of] them; end;"])
+    trees = read_with_ape(rscript_ape, tmp_path / "trees.nex", "nexus")
+    assert [tree.name for tree in trees] == list(written)
+    names = [name.replace("'", "") for name in ANNOTATED_NAMES]  # it leaves apostrophes out
+    for tree, summary in zip(trees, written.values(), strict=True):
+        assert sorted(tree.tips) == sorted(names)
+        for side, branch in branches_of(summary, names).items():
+            if len(side) > 1:
+                support = summary.support[branch]
+                label = tree.labels[side]
+                assert label == "" if np.isnan(support) else float(label) == pytest.approx(support, abs=1e-6)
+
+
+def test_dendropy_and_biopython_read_labelled_nexus(tmp_path):
+    written = trees_of_a_report()
+    write_labelled_nexus(written, tmp_path / "trees.nex", comments=["about the trees"])
+    for tree, summary in zip(
+        dendropy.TreeList.get(path=tmp_path / "trees.nex", schema="nexus", preserve_underscores=True),
+        written.values(),
+        strict=True,
+    ):
+        branches = branches_of(summary)
+        for node in tree.postorder_internal_node_iter(exclude_seed_node=True):
+            support = summary.support[branches[frozenset(leaf.taxon.label for leaf in node.leaf_iter())]]
+            if np.isnan(support):
+                assert node.label is None
+            else:
+                assert float(node.label) == pytest.approx(support, abs=1e-6)
+    assert [tree.name for tree in Phylo.parse(tmp_path / "trees.nex", "nexus")] == list(written)
+
+
+def test_a_label_is_never_a_number_of_the_translate_table(tmp_path, rscript_ape):
+    """Of 120 taxa, one is number 100 and one number 1: a support of 1 is neither."""
+    names = tuple(f"taxon{number}" for number in range(120))
+    topology = random_topologies(120, 1, stream=RandomStream(3, "x"))
+    nodes = topology.node_count
+    support = np.array([1.0] * 120 + [1.0, 0.0, 0.5, 1e-7, 0.123456789] * 24)[: nodes - 1]
+    summary = SummaryTree(
+        names, Tree(topology.parent[0], 120), np.append(support, np.nan), *np.full((3, nodes), np.nan)
+    )
+    write_labelled_nexus({"tree": summary}, tmp_path / "tree.nex")
+    statement = (tmp_path / "tree.nex").read_text().splitlines()[-2]
+    labels = re.findall(r"\)([^,():;]+)", statement)
+    assert set(labels) == {"1.0", "0.0", "0.5", "0.123457"}
+    [tree] = read_with_ape(rscript_ape, tmp_path / "tree.nex", "nexus")
+    assert sorted(tree.tips) == sorted(names)
+    assert sorted(filter(None, tree.labels.values())) == sorted(labels)
+
+
+def test_comments_are_read_over_by_all(tmp_path, rscript_ape):
+    sample = some_sample(("a", "b", "c", "d", "e"))
+    write_nexus(sample, tmp_path / "plain.nex")
+    write_nexus(sample, tmp_path / "said.nex", comments=["what they are; begin trees;", "tree [one] = (a,b)\nend;"])
+    lines = (tmp_path / "said.nex").read_text().splitlines()
+    assert lines[:3] == ["#NEXUS", "[what they are; begin trees;]", "[tree (one) = (a,b) end;]"]
+    assert lines[3:] == (tmp_path / "plain.nex").read_text().splitlines()[1:]
+    again = read_trees(tmp_path / "said.nex")
+    np.testing.assert_array_equal(again.topologies.parent, sample.topologies.parent)
+    assert len(dendropy.TreeList.get(path=tmp_path / "said.nex", schema="nexus")) == len(sample)
+    assert len(list(Phylo.parse(tmp_path / "said.nex", "nexus"))) == len(sample)
+    assert len(read_with_ape(rscript_ape, tmp_path / "said.nex", "nexus")) == len(sample)
 
 
 def test_ape_reads_annotated_nexus(tmp_path, rscript_ape):

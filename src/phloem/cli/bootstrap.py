@@ -10,9 +10,10 @@ from phloem.cli.flags import Flag, Flags, with_config
 from phloem.cli.options import ALIGNMENT_HELP
 from phloem.config import BootstrapConfig
 from phloem.config.search import BOOTSTRAP, BOOTSTRAP_METHODS
+from phloem.errors import counted
 
 if TYPE_CHECKING:
-    from phloem.tasks.search import BootstrapProgress, BootstrapRun
+    from phloem.tasks.search import BootstrapProgress
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -59,36 +60,23 @@ def bootstrap(
 
     Replicates already in the directory are kept: a stopped run can be resumed, and replicates added later.
     """
-    done = _run_with_bar(alignment, out, config)
+    # Imported here to keep `phloem --help` fast.
+    from phloem.display.bar import progress_bar
+    from phloem.tasks.search import ShareDone, run_bootstrap
+
+    share = ShareDone(config.replicates)
+    with progress_bar("bootstrap") as show:
+
+        def report(news: "BootstrapProgress") -> None:
+            show(share.after(news), f"{news.done:,} of {counted(config.replicates, 'replicate')}")
+
+        done = run_bootstrap(alignment, out, config, progress=report)
     if as_json:
         print(json.dumps(done.as_json()))
         return
     found = f", {done.found} already there" if done.found else ""
     more = " …" if len(done.files) > 1 else ""
     print(
-        f"{len(done.files)} replicate{'s' if more else ''} of {done.count:,} trees on {done.taxa:,} taxa "
+        f"{counted(len(done.files), 'replicate')} of {counted(done.count, 'tree')} on {done.taxa:,} taxa "
         f"({done.program}{found}): {done.files[0]}{more}"
     )
-
-
-def _run_with_bar(alignment: str, out: Path, config: BootstrapConfig) -> "BootstrapRun":
-    """Run, with a bar on stderr where that is a terminal."""
-    # Imported here to keep `phloem --help` fast.
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from phloem.tasks.search import run_bootstrap
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.fields[done]} of {task.total} replicates"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_interactive) as bar:
-        task = bar.add_task("bootstrap", total=config.replicates, done=0)
-        at_work: dict[int, float] = {}
-
-        def show(news: "BootstrapProgress") -> None:
-            at_work[news.replicate] = news.fraction
-            if news.fraction == 1:  # it is counted in `done` now
-                del at_work[news.replicate]
-            bar.update(task, completed=news.done + sum(at_work.values()), done=news.done)
-
-        return run_bootstrap(alignment, out, config, progress=show)

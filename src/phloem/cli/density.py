@@ -14,7 +14,7 @@ from phloem.cli.flags import Flag, Flags, Settings, with_settings
 from phloem.cli.options import BURNIN_HELP, CHECKPOINT_HELP, TREES_HELP, parse_burnin, plain_console, plain_table
 from phloem.config.density import BASES, DENSITY, NOISES, DensityConfig
 from phloem.config.infer import NETWORKS
-from phloem.errors import BadArgument, StoppedByUser
+from phloem.errors import BadArgument, StoppedByUser, counted
 
 if TYPE_CHECKING:
     from phloem.tasks.density import DensityScores, DensitySummary
@@ -126,8 +126,7 @@ def fit(
         if not stop.begun:
             raise StoppedByUser(f"stopped; {out} is unchanged. Run the same command again.") from None
         again = f"phloem density fit --resume --out {shlex.quote(str(out))}"
-        saved = f"saved at step {stop.step:,}" if stop.step else "before the first step"
-        raise StoppedByUser(f"stopped, {saved}. Resume with: {again}") from None
+        raise StoppedByUser(f"stopped, {stop.saved}. Resume with: {again}") from None
     summary = DensitySummary.read(out)
     if as_json:
         print(json.dumps(asdict(summary)))
@@ -139,14 +138,14 @@ def _print_summary(summary: "DensitySummary", out: Path) -> None:
     normalizer = summary.normalizer
     loss = "none" if summary.loss is None else f"{summary.loss:.5f}"
     method = (
-        f"a sum over {normalizer['topologies']:,} topologies"
+        f"a sum over {counted(normalizer['topologies'], 'topology', 'topologies')}"
         if normalizer["method"] == "sum"
-        else f"{normalizer['draws']:,} draws, standard error {normalizer['error']:.4f}"
+        else f"{counted(normalizer['draws'], 'draw')}, standard error {normalizer['error']:.4f}"
     )
-    named = shlex.quote(str(out))
+    named, topologies = shlex.quote(str(out)), counted(summary.topologies, "topology", "topologies")
     print(f"""\
-{summary.topologies:,} topologies on {summary.taxa:,} taxa; {summary.convolution}, {summary.noise} noise, \
-{summary.steps:,} steps, {summary.seconds:,.0f} s
+{topologies} on {summary.taxa:,} taxa; {summary.convolution}, {summary.noise} noise, \
+{counted(summary.steps, "step")}, {summary.seconds:,.0f} s
 loss            {loss}   of the last steps
 divergence      {summary.divergence:.5f}   from the trees to the density, in nats
 log normaliser  {normalizer["log_value"]:.5f}   by {method}
@@ -155,17 +154,18 @@ next:
   phloem density score {named} TREES --compare          log-probabilities of trees
   phloem density sample {named} --count 1000 --out FILE  new trees
   phloem.load_density({str(out)!r})  in Python""")
-    if warning := _warning(normalizer):
+    if warning := _warning(normalizer, summary.noise):
         print(f"\nphloem: {warning}", file=sys.stderr)
 
 
-def _warning(normalizer: Mapping[str, Any]) -> str:
+def _warning(normalizer: Mapping[str, Any], noise: str) -> str:
     """A line about a normaliser that cannot be trusted; empty for one that can."""
     if normalizer["reliable"]:
         return ""
+    other = "" if noise == "sbn" else ", or use --noise sbn"
     return (
-        f"the normaliser is unreliable: the effective number of its {normalizer['draws']:,} draws is "
-        f"{normalizer['effective_draws']:,.0f}. Train for more steps, or use --noise sbn."
+        f"the normaliser is unreliable: the effective number of its {counted(normalizer['draws'], 'draw')} is "
+        f"{normalizer['effective_draws']:,.0f}. Train for more steps{other}."
     )
 
 
@@ -217,7 +217,8 @@ def _print_scores(scores: "DensityScores") -> None:
     normalizer = scores.density.normalizer
     error = "exact" if normalizer.is_exact else f"± {normalizer.error:.4f}"
     print(
-        f"\n{scores.topologies:,} topologies, seen {scores.seen:.6f}, mean log-probability {scores.mean:.6f}\n"
+        f"\n{counted(scores.topologies, 'topology', 'topologies')}, seen {scores.seen:.6f}, "
+        f"mean log-probability {scores.mean:.6f}\n"
         f"log normaliser {normalizer.log_value:.6f} ({error})"
     )
     if scores.comparison:
@@ -226,7 +227,7 @@ def _print_scores(scores: "DensityScores") -> None:
             compared.add_row(row.estimate, f"{row.log_probability:.6f}", f"{row.divergence:.6f}")
         print()
         plain_console().print(compared)
-    if warning := _warning(normalizer.as_json()):
+    if warning := _warning(normalizer.as_json(), scores.density.config.noise):
         print(f"phloem: {warning}", file=sys.stderr)
 
 
@@ -262,7 +263,8 @@ def sample(
         found = {"trees": count, "topologies": done.topologies, "method": draws.method, "quality": draws.quality}
         print(json.dumps(found))
         return
-    print(f"{count:,} trees, {done.topologies:,} topologies, {_drawn(draws.method, draws.quality)}: {out}")
+    trees, topologies = counted(count, "tree"), counted(done.topologies, "topology", "topologies")
+    print(f"{trees}, {topologies}, {_drawn(draws.method, draws.quality)}: {out}")
 
 
 def _drawn(method: str, quality: dict[str, Any]) -> str:
@@ -270,12 +272,12 @@ def _drawn(method: str, quality: dict[str, Any]) -> str:
     if method == "exact":
         return f"independent draws from the probabilities of all {quality['topologies']:,}"
     if method == "importance":
-        return f"resampled from {quality['draws']:,} draws worth {quality['effective_draws']:,.0f}"
+        return f"resampled from {counted(quality['draws'], 'draw')} worth {quality['effective_draws']:,.0f}"
     reduction = quality["scale_reduction"]
     agree = (
         "" if reduction is None else f", R̂ {reduction:.3f}, worth {quality['effective_draws']:,.0f} independent ones"
     )
     return (
-        f"{quality['chains']} chains of {quality['steps']:,} steps, accepted {quality['accepted_interchanges']:.2f} of "
-        f"interchanges and {quality['accepted_draws']:.2f} of draws{agree}"
+        f"{quality['chains']} chains of {counted(quality['steps'], 'step')}, accepted "
+        f"{quality['accepted_interchanges']:.2f} of interchanges and {quality['accepted_draws']:.2f} of draws{agree}"
     )

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from phloem.cli.options import BURNIN_HELP, parse_burnin
+from phloem.errors import counted
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -58,6 +59,6 @@ def embed(
         dimension=dimension,
         seed=seed,
     )
-    count = f"{done.trees:,} {'binary ' if done.binary else ''}tree{'' if done.trees == 1 else 's'}"
+    count = counted(done.trees, "binary tree" if done.binary else "tree")
     degrees = "" if done.binary else " of any degrees"
-    print(f"{count}{degrees} on {done.taxa:,} taxa, {done.channels:,} channels per node: {out}")
+    print(f"{count}{degrees} on {done.taxa:,} taxa, {counted(done.channels, 'channel')} per node: {out}")

@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ import typer
 from phloem.cli.flags import Settings, with_infer_settings
 from phloem.cli.options import ALIGNMENT_HELP, CHECKPOINT_HELP, TREES_HELP, terminal_width
 from phloem.config import InferConfig
-from phloem.errors import BadArgument, StoppedByUser
+from phloem.errors import BadArgument, StoppedByUser, counted
 
 if TYPE_CHECKING:
     from phloem.runs.driver import Interrupted
@@ -112,8 +113,7 @@ def how_to_resume(stop: "Interrupted", alignment: str | None) -> str:
     if not stop.begun:
         return f"stopped; {stop.directory} is unchanged. Run the same command again."
     named = "" if alignment is None else f"{shlex.quote(alignment)} "
-    saved = "before the first step" if not stop.step else f"saved at step {stop.step:,}"
-    return f"stopped, {saved}. Resume with: phloem infer {named}--out {shlex.quote(str(stop.directory))} --resume"
+    return f"stopped, {stop.saved}. Resume with: phloem infer {named}--out {shlex.quote(str(stop.directory))} --resume"
 
 
 def print_posterior(posterior: "Posterior") -> None:
@@ -121,12 +121,14 @@ def print_posterior(posterior: "Posterior") -> None:
     directory = posterior.directory
     from phloem.tasks.posterior import USUAL_COUNT
 
-    trees = min(USUAL_COUNT, posterior.summary.draws.count)
+    draws, trust = posterior.summary.draws, posterior.trust
+    trees = min(USUAL_COUNT, draws.count)
     print("\n".join(posterior.describe(terminal_width())))
     print(f"""
 files in {directory}:
   report.html                   all of this, for the browser
   consensus.nex                 consensus trees with supports, for FigTree
+  consensus-labels.nex          the same, supports as node labels, for R's ape
   posterior.nex, posterior.log  {trees:,} posterior trees, and a trace for Tracer
   topologies.csv, clades.csv    topologies and clades with their probabilities
   summary.json, history.csv     these numbers, and the course of training
@@ -135,5 +137,9 @@ files in {directory}:
 next:
   phloem report {directory} --outgroup NAME  the trees rooted where you want them
   phloem.load_posterior({str(directory)!r})  in Python: the trained model, to draw from""")
-    if not posterior.runs:
+    if trust.level == "do not trust":
+        worth = counted(round(min(trees, draws.effective_sample_size)), "independent one")
+        verdict = f"DO NOT TRUST these results. The trees of posterior.nex are worth {worth}. {trust.advice}"
+        print("\n".join(["", *textwrap.wrap(verdict, terminal_width())]))
+    elif not posterior.runs:
         print("  phloem infer … --runs 2 --out ANOTHER  does a second run find the same?")

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from phloem.errors import counted
+
 EXAMPLES = """
 [bold]Examples[/bold]
 
@@ -39,7 +41,7 @@ def _print_table(facts: dict[str, Any]) -> None:
         table.add_row(name, number)
     table.add_row("system", facts["system"])
     threads = facts["threads"]
-    table.add_row("threads", f"{threads['available']} cores available, torch uses up to {threads['torch']}")
+    table.add_row("threads", f"{counted(threads['available'], 'core')} available, torch uses up to {threads['torch']}")
     kernels = facts["kernels"]
     place = kernels["cache"] or "no writable directory: set NUMBA_CACHE_DIR"
     table.add_row("kernel cache", f"{kernels['compiled']} compiled, in {place}")

@@ -8,6 +8,7 @@ import typer
 from phloem.cli.flags import with_model
 from phloem.cli.options import ALIGNMENT_HELP, plain_console, plain_table
 from phloem.config import ModelConfig
+from phloem.errors import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -61,7 +62,8 @@ def _print_tables(table: "LikelihoodTable", optimized: bool) -> None:
     console = plain_console()
     facts = table.alignment
     console.print(
-        f"{facts.taxa} taxa, {facts.sites} sites, {facts.patterns} patterns, {facts.missing_share:.1%} missing, "
+        f"{facts.taxa:,} taxa, {counted(facts.sites, 'site')}, {counted(facts.patterns, 'pattern')}, "
+        f"{facts.missing_share:.1%} missing, "
         f"{facts.constant_sites} constant"
     )
     for names in facts.identical:

@@ -38,7 +38,7 @@ def report(
         typer.Option(metavar="FORMAT", help="Also write the figures: pdf, svg or png.", show_default="none"),
     ] = None,
 ) -> None:
-    """Write report.html, consensus.nex, posterior.nex and posterior.log for a run.
+    """Write report.html, consensus.nex, consensus-labels.nex, posterior.nex and posterior.log for a run.
 
     The report is one file that needs no network. For an unfinished run it shows the last checkpoint.
     """

@@ -10,7 +10,7 @@ import typer
 
 from phloem.cli.options import CHECKPOINT_HELP, plain_console, plain_table
 from phloem.config.density import DENSITY, PAPER_CONCENTRATION, PAPER_TAXA, VARIANTS
-from phloem.errors import StoppedByUser
+from phloem.errors import StoppedByUser, counted
 
 DENSITY_EXAMPLES = """
 [bold]Examples[/bold]
@@ -108,8 +108,8 @@ def density(
 def _print_experiment(found: dict[str, Any], out: Path) -> None:
     console = plain_console()
     console.print(
-        f"{found['topologies']:,} topologies of {found['taxa']} taxa, {found['target_topologies']:,} of them in the "
-        f"target; best loss {found['best_loss']:.5f}\n"
+        f"{counted(found['topologies'], 'topology', 'topologies')} of {found['taxa']} taxa, "
+        f"{found['target_topologies']:,} of them in the target; best loss {found['best_loss']:.5f}\n"
     )
     table = plain_table("variant", "repeats", "steps", "divergence", "loss above best", "seconds", left=("variant",))
     for row in found["table"]:

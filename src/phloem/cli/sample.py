@@ -51,7 +51,10 @@ def sample(
 ) -> None:
     """Write posterior trees with branch lengths, from the draws of a run.
 
-    They are independent: no burn-in, no thinning. For an unfinished run, they come from its last checkpoint.
+    There is no burn-in and nothing to thin. Trees are drawn again by their importance weights, so some may repeat: the
+    command and the files say how many, and how many independent trees they are worth.
+
+    For an unfinished run, they come from its last checkpoint.
     """
     # Imported here so that `phloem --help` need not wait for torch.
     from phloem.display.bar import progress_bar

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from phloem.cli.options import BURNIN_HELP, TREES_HELP, parse_burnin
+from phloem.errors import counted
 
 if TYPE_CHECKING:
     from phloem.tasks.sbn import TreeScores
@@ -60,10 +61,11 @@ def fit(
     if as_json:
         print(json.dumps(done._asdict()))
         return
-    iterations = "" if method == "average" else f", {done.iterations:,} iterations of EM"
+    iterations = "" if method == "average" else f", {counted(done.iterations, 'iteration')} of EM"
     stopped = "" if done.converged else " (not converged)"
     print(
-        f"{done.topologies:,} topologies on {done.taxa:,} taxa, {done.parameters:,} parameters{iterations}{stopped}, "
+        f"{counted(done.topologies, 'topology', 'topologies')} on {done.taxa:,} taxa, "
+        f"{counted(done.parameters, 'parameter')}{iterations}{stopped}, "
         f"mean log-probability {done.log_likelihood:.4f}: {out}"
     )
 
@@ -111,6 +113,6 @@ def _print_scores(scores: "TreeScores") -> None:
         print(f"{number:>6}   {weight:>10.6f}   {value:>15.6f}")
     divergence = "infinite" if scores.divergence is None else f"{scores.divergence:.6f}"
     print(
-        f"\n{scores.topologies:,} topologies, coverage {scores.coverage:.6f}, "
+        f"\n{counted(scores.topologies, 'topology', 'topologies')}, coverage {scores.coverage:.6f}, "
         f"total probability {scores.total_probability:.6f}, divergence {divergence}"
     )

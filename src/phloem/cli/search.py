@@ -9,6 +9,7 @@ import typer
 from phloem.cli.flags import Flag, Flags, with_config
 from phloem.cli.options import ALIGNMENT_HELP
 from phloem.config.search import SEARCH, SearchConfig
+from phloem.errors import counted
 
 if TYPE_CHECKING:
     from phloem.tasks.search import SearchProgress, SearchRun
@@ -83,10 +84,9 @@ def print_search(done: "SearchRun") -> None:
     stable = "stable" if found.is_stable else "not stable"
     print(f"log-likelihood   {found.log_likelihood:.3f}")
     print(f"model            {found.model.in_words()}")
-    print(f"search           {found.climbs:,} climbs")
-    print(
-        f"supports         of {len(found.bootstrap):,} bootstrap trees, {stable} (correlation {found.correlation:.3f})"
-    )
+    print(f"search           {counted(found.climbs, 'climb')}")
+    trees = counted(len(found.bootstrap), "bootstrap tree")
+    print(f"supports         of {trees}, {stable} (correlation {found.correlation:.3f})")
     print(f"tree             {files.tree}")
     if files.bootstrap_trees:
         print(f"bootstrap trees  {files.bootstrap_trees}")

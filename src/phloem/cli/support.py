@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from phloem.cli.options import BURNIN_HELP, CREDIBLE_HELP, TREES_HELP, parse_burnin, plain_console, plain_table
+from phloem.errors import counted
 
 if TYPE_CHECKING:
     from phloem.tasks.support import SupportSummary
@@ -16,7 +17,7 @@ EXAMPLES = """
 
 phloem support primates
 
-phloem support bootstrap/ --covers mrbayes/ --json
+phloem support bootstrap/ --covers mrbayes/ --burnin 0.25 --json
 
 phloem support run1.t run2.t --burnin 0.25 --credible 1 --minimum-count 2 --out support.npz
 """
@@ -36,7 +37,7 @@ def support(
     minimum_count: Annotated[
         float, typer.Option(min=0, help="Then drop topologies with a lower count over all replicates.")
     ] = 0,
-    burnin: Annotated[str, typer.Option(help=BURNIN_HELP)] = "0",
+    burnin: Annotated[str, typer.Option(help=f"{BURNIN_HELP} With --covers, of the reference and not of TREES.")] = "0",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the support to this .npz file.", show_default="none")
     ] = None,
@@ -65,10 +66,12 @@ def support(
 
 
 def _print_summary(summary: "SupportSummary") -> None:
-    files = "file" if summary.replicates == 1 else "files"
-    trees = "tree" if summary.trees == 1 else "trees"
     console = plain_console()
-    console.print(f"{summary.trees:,} {trees} on {summary.taxa:,} taxa in {summary.replicates:,} {files}\n")
+    trees, files = counted(summary.trees, "tree"), counted(summary.replicates, "file")
+    console.print(f"{trees} on {summary.taxa:,} taxa in {files}")
+    if summary.reference_trees is not None:
+        console.print(f"{counted(summary.reference_trees, 'tree')} to cover")
+    console.print()
     table = plain_table("", "support", left=("",))
     table.add_row("topologies", f"{summary.topologies:,}")
     table.add_row("splits", f"{summary.splits:,}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from phloem.arrays import ByteArray, read_only
-from phloem.errors import AlignmentError, listed, quoted
+from phloem.errors import AlignmentError, counted, listed, quoted
 
 STATES = "ACGT"
 ANY = 0b1111
@@ -92,7 +92,8 @@ class Alignment:
 
 def _check_names(taxa: Sequence[str], source: str) -> None:
     if len(taxa) < 3:
-        raise AlignmentError(f"{source}: {len(taxa)} sequences. At least 3 are needed.")
+        count = counted(len(taxa), "sequence")
+        raise AlignmentError(f"{source}: {count}. At least 3 are needed, and 4 to infer a tree.")
     if not all(taxa):
         raise AlignmentError(f"{source}: sequence {list(taxa).index('') + 1} has no name. Give it one.")
     if odd := [name for name in taxa if not name.isprintable()]:
@@ -106,8 +107,8 @@ def _check_lengths(taxa: Sequence[str], sequences: Sequence[str], source: str) -
     for name, sequence in zip(taxa, sequences, strict=True):
         if len(sequence) != sites:
             raise AlignmentError(
-                f"{source}, sequence {quoted(name)}: {len(sequence)} sites where {quoted(taxa[0])} has {sites}. "
-                "Align the sequences first."
+                f"{source}, sequence {quoted(name)}: {counted(len(sequence), 'site')} where {quoted(taxa[0])} has "
+                f"{sites}. Align the sequences first."
             )
     if not sites:
         raise AlignmentError(f"{source}: the sequences have no sites.")

@@ -13,7 +13,7 @@ from Bio.SeqIO.FastaIO import SimpleFastaParser
 
 from phloem.data.alignment import Alignment
 from phloem.data.nexus import is_nexus, parse_nexus
-from phloem.errors import AlignmentError, FileProblem, quoted
+from phloem.errors import AlignmentError, FileProblem, counted, quoted
 from phloem.storage.files import read_bytes
 
 EXAMPLES = ("primates",)
@@ -96,13 +96,13 @@ def _sequential(lines: list[str], taxa: int, sites: int, strict: bool) -> Record
 
 def _complain(source: str, lines: list[str], taxa: int, sites: int) -> AlignmentError:
     if len(lines) < taxa:
-        what = f"{len(lines)} lines of sequence"
+        what = f"{counted(len(lines), 'line')} of sequence"
     else:
         name, row = _split_name(lines[0], strict=False)
-        what = f"the first sequence, {quoted(name)}, has {len(row)} sites on its first line"
+        what = f"the first sequence, {quoted(name)}, has {counted(len(row), 'site')} on its first line"
     return AlignmentError(
-        f"{source}: does not match its PHYLIP header of {taxa} sequences with {sites} sites ({what}). "
-        "Correct the header or the sequences."
+        f"{source}: does not match its PHYLIP header of {counted(taxa, 'sequence')} with {counted(sites, 'site')} "
+        f"({what}). Correct the header or the sequences."
     )
 
 

@@ -3,11 +3,12 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Protocol, TextIO, cast
 
 from phloem.display import words
 from phloem.display.events import Event, News, Notice
-from phloem.display.lines import shows_panels
+from phloem.display.lines import SILENCE_SECONDS, Ticks, shows_panels, ticking
 from phloem.display.words import PatientStderr, Speed, complain, say
 
 LEAST_INTERVAL = 5.0  # seconds between two lines; a task that takes less prints none
@@ -21,11 +22,12 @@ class ShowProgress(Protocol):
 
 @contextmanager
 def progress_bar(
-    what: str, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic
+    what: str, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic, ticks: Ticks = ticking
 ) -> Iterator[ShowProgress]:
     """A function that shows progress on standard error; call it as often as you like.
 
-    The bar vanishes at the end. Lines come for every tenth of the work, but at most one every few seconds.
+    The bar vanishes at the end. Lines come for every tenth of the work, but at most one every few seconds, and one
+    where there was none for half a minute.
     """
     if quiet:
         yield _say_nothing
@@ -33,7 +35,9 @@ def progress_bar(
         with _bar(what, clock) as show:
             yield show
     else:
-        yield _Lines(what, clock)
+        lines = _Lines(what, clock)
+        with ticks(lines.tick):
+            yield lines
 
 
 @contextmanager
@@ -62,22 +66,30 @@ class _Lines:
 
     def __init__(self, what: str, clock: Callable[[], float]) -> None:
         self._what, self._clock = what, clock
-        self._last = clock()
+        self._start = self._last = clock()
         self._tenths = 0
         self._remaining = _Remaining()
+        self._parts: list[str] = []  # of a line about where the task is
+        self._lock = Lock()  # progress comes from the main thread, ticks from another
 
     def __call__(self, share: float, note: str = "") -> None:
         """Print a line if one is due."""
-        now = self._clock()
-        left = self._remaining.after(share, now)
-        self._tenths = min(self._tenths, int(10 * share))
-        if int(10 * share) > self._tenths and share < 1 and now - self._last >= LEAST_INTERVAL:
-            self._tenths, self._last = int(10 * share), now
-            say(
-                ", ".join(
-                    part for part in (f"{self._what}: {_percent(share)}", left, ", ".join(note.split("   "))) if part
-                )
-            )
+        with self._lock:
+            now = self._clock()
+            left = self._remaining.after(share, now)
+            self._parts = [_percent(share), *filter(None, [left, *note.split("   ")])]
+            self._tenths = min(self._tenths, int(10 * share))
+            if int(10 * share) > self._tenths and share < 1 and now - self._last >= LEAST_INTERVAL:
+                self._tenths, self._last = int(10 * share), now
+                say(f"{self._what}: {', '.join(self._parts)}")
+
+    def tick(self) -> None:
+        """Print where the task is if nothing was printed for half a minute."""
+        with self._lock:
+            now = self._clock()
+            if now - self._last >= SILENCE_SECONDS:
+                self._last = now
+                say(f"{self._what}: {', '.join([*self._parts, f'{words.clock_time(now - self._start)} so far'])}")
 
 
 @contextmanager

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from phloem.errors import counted
+
 if TYPE_CHECKING:
     from phloem.display.events import News, Phase
     from phloem.inference.training import Report
@@ -173,11 +175,6 @@ def rate(value: float) -> str:
     return f"{value:,.0f}" if value >= 9.95 else f"{value:.1f}"
 
 
-def counted(count: int, one: str, many: str) -> str:
-    """`1 topology`, `1,200 topologies`."""
-    return f"{count:,} {one if count == 1 else many}"
-
-
 def one_line(text: str) -> str:
     """User text without characters that move a terminal's cursor or change its colours."""
     return "".join(sign if sign.isprintable() else " " for sign in text)
@@ -198,18 +195,19 @@ def overview_lines(overview: "Overview") -> list[str]:
     summary = overview.alignment
     lines = [
         f"{one_line(overview.source)}: {counted(summary.taxa, 'taxon', 'taxa')}, "
-        f"{counted(summary.sites, 'site', 'sites')}, {counted(summary.patterns, 'pattern', 'patterns')}, "
+        f"{counted(summary.sites, 'site')}, {counted(summary.patterns, 'pattern')}, "
         f"{_percent(summary.missing_share)} missing, "
-        f"{counted(summary.constant_sites, 'constant site', 'constant sites')}"
+        f"{counted(summary.constant_sites, 'constant site')}"
     ]
     if summary.identical:
-        groups = _some([_names(group) for group in summary.identical], "; ", "more groups")
+        groups = _some([_names(group) for group in summary.identical], "; ", "more group")
         lines.append(f"identical sequences: {groups} (the data cannot tell their order; one of each is enough)")
     if summary.empty_taxa:
         lines.append(f"taxa without any data: {_names(summary.empty_taxa)}")
     if summary.empty_sites:
         lines.append(f"sites without any data: {summary.empty_sites:,}")
-    plan = [f"model {one_line(overview.model)}", f"branch lengths by {overview.branches}", f"{overview.steps:,} steps"]
+    plan = [f"model {one_line(overview.model)}", f"branch lengths by {overview.branches}"]
+    plan.append(counted(overview.steps, "step"))
     if overview.runs > 1:
         plan.append(f"{overview.runs} runs")
     lines.append("; ".join([*plan, f"run directory {one_line(str(overview.directory))}"]))
@@ -222,10 +220,10 @@ def _percent(share: float) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    return _some([shortened(one_line(name), LONGEST_NAME) for name in names], ", ", "more")
+    return _some([shortened(one_line(name), LONGEST_NAME) for name in names], ", ", "more", "more")
 
 
-def _some(items: list[str], separator: str, rest: str) -> str:
+def _some(items: list[str], separator: str, rest: str, plural: str = "") -> str:
     """The first few items, and how many more."""
-    shown = separator.join(items[:MOST_LISTED])
-    return shown if len(items) <= MOST_LISTED else f"{shown} and {len(items) - MOST_LISTED} {rest}"
+    shown, more = separator.join(items[:MOST_LISTED]), len(items) - MOST_LISTED
+    return shown if more <= 0 else f"{shown} and {counted(more, rest, plural)}"

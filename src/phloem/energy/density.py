@@ -84,7 +84,7 @@ def log_sum(logarithms: FloatArray) -> float:
         value = float(np.logaddexp.reduce(logarithms))
     if not math.isfinite(value):
         raise TrainingFailed(
-            "density: the model has diverged to values that are not finite. Use a lower learning rate (--rate 0.0003)."
+            "density: the model has diverged to values that are not finite. Use a lower learning rate (--rate)."
         )
     return value
 

@@ -115,7 +115,6 @@ class DensityTraining(Trainable):
 
     name = "density"
     value = "loss"
-    advice = "Use a lower learning rate (--rate 0.0003)."
 
     def __init__(
         self, sample: TreeSample, noise: Noise, config: DensityConfig, *, model: EnergyModel | None = None
@@ -130,6 +129,7 @@ class DensityTraining(Trainable):
         model = new_model(len(sample.taxa), config) if model is None else model
         self.density = Unnormalized(model, choose_base(noise, config))
         self._adam = Adam(model.parameters(), clipping=config.clipping)
+        self.advice = f"Use a lower learning rate (--rate {config.rate / 3:.1g})."
 
     def step(self) -> DensityStep:
         """Draw trees of the data and of the noise, and move the parameters to discriminate between them."""

@@ -166,7 +166,6 @@ class Training(Trainable):
 
     name = "training"
     value = "bound"
-    advice = "Use a lower learning rate (--set training.rate=0.001) or more --steps, which make the warm-up longer."
 
     def __init__(self, model: JointModel, target: TreePosterior, config: TrainingConfig, *, seed: int) -> None:
         super().__init__(config.steps)
@@ -179,6 +178,8 @@ class Training(Trainable):
         self._estimator = ESTIMATORS[config.estimator]
         self._topology_adam = Adam(model.network.parameters())
         self._branch_adam = Adam(model.branches.parameters(), clipping=config.clipping)
+        longer = " or more --steps, which make the warm-up longer" if config.ramp else ""
+        self.advice = f"Use a lower learning rate (--set training.rate={config.rate / 3:.1g}){longer}."
 
     def step(self) -> StepInfo:
         """Draw particles, estimate the bound's gradient, and move the parameters along it."""

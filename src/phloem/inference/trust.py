@@ -16,6 +16,9 @@ TAIL_SHAPE = (0.5, 0.7)
 AVERAGE_DEVIATION = (0.01, 0.05)
 LARGEST_DEVIATION = (0.05, 0.1)
 LIKELIHOOD_DIFFERENCE = (0.2, 1.0)  # nats; smaller ones do not matter, whatever their errors
+RESUME = "Finish training with phloem infer --resume."
+# By the branch-length model. All networks can do what the tables can, and more.
+MORE_FLEXIBLE = dict.fromkeys(("split", "psp"), ", or use a more flexible model of branch lengths (--branches edge)")
 ERRORS = 3.0  # a difference within this many standard errors does not count
 
 
@@ -37,17 +40,33 @@ class Trust(NamedTuple):
 
 
 def judge(
-    log_weights: FloatArray, agreement: Agreement | None, *, steps_done: int, steps: int, finished: bool
+    log_weights: FloatArray,
+    agreement: Agreement | None,
+    *,
+    steps_done: int,
+    steps: int,
+    finished: bool,
+    branches: str = "",
+    runs: int = 1,
+    in_use: bool = False,
 ) -> Trust:
-    """The verdict on the draws of one run, or of several together with their agreement."""
+    """The verdict on the draws of one run, or of several together with their agreement.
+
+    steps_done: of the run that has taken the fewest. branches: the branch-length model, where it is one of ours. runs:
+    how many were asked for, some of which may not have begun. in_use: whether another process is training them.
+    """
+    begun = 1 if agreement is None else len(agreement.log_marginal_likelihoods)
     weights = [_effective_draws(log_weights), _tail(log_weights)]
-    runs = [] if agreement is None else [_likelihoods(agreement), *_splits(agreement)]
-    training = [] if finished else [_unfinished(steps_done, steps)]
-    findings = (*weights, *runs, *training)
-    if len(log_weights) < ENOUGH_DRAWS[0] and finished:
+    agreed = [] if agreement is None else [_likelihoods(agreement), *_splits(agreement)]
+    training = [] if finished else [_unfinished(steps_done, steps, begun, max(begun, runs))]
+    findings = (*weights, *agreed, *training)
+    if not finished:
+        advice = "Another process is training it: wait for it." if in_use else RESUME
+    elif len(log_weights) < ENOUGH_DRAWS[0]:
         advice = "Too few draws to tell: draw more (phloem evaluate --samples 1000 --repeats 100)."
     else:
-        advice = _advice(_worst(weights), _worst(runs), finished, agreement is None)
+        longer = f"--steps {2 * steps}" if steps_done >= steps else "--stop steps"  # else it ended when it was flat
+        advice = _advice(_levels(weights), _worst(agreed), longer, branches, begun)
     return Trust(_worst(findings), findings, advice)
 
 
@@ -103,27 +122,36 @@ def _splits(agreement: Agreement) -> list[Finding]:
     ]
 
 
-def _unfinished(steps_done: int, steps: int) -> Finding:
+def _unfinished(steps_done: int, steps: int, begun: int, runs: int) -> Finding:
+    which = "" if begun == runs else f" in {begun} of {runs} runs, the others have none"
     return Finding(
         "Training",
-        f"step {steps_done:,} of {steps:,}",
+        f"step {steps_done:,} of {steps:,}{which}",
         "usable",
         "Training is not finished: this is the posterior so far.",
     )
 
 
-def _advice(weights: Level, runs: Level, finished: bool, is_single: bool) -> str:
-    if not finished:
-        return "Finish training with phloem infer --resume."
+def _advice(weights: tuple[Level, Level], runs: Level, longer: str, branches: str, begun: int) -> str:
+    """What would make finished runs better. longer: the setting for more steps. begun: how many runs there are."""
+    effective_draws, tail = weights
+    worst = max(weights, key=LEVELS.index)
     if runs == "do not trust":
-        return "The runs disagree: make more runs (--runs 4), or train longer (--steps); more bootstrap trees may help."
-    if weights == "do not trust":
-        return "Train longer (--steps), or use a more flexible model of branch lengths (--branches edge)."
-    if "usable" in (weights, runs):
-        return "Good enough to work with; errors may be larger than stated. Longer training (--steps) makes it safer."
-    if is_single:
+        return f"The runs disagree: train longer ({longer}), or make more runs (--runs {2 * begun})."
+    if worst == "do not trust":
+        return f"Train longer ({longer}){MORE_FLEXIBLE.get(branches, '')}."
+    if tail == "good" and runs == "good" and effective_draws == "usable":
+        return f"Good enough to work with. More draws (--repeats) or longer training ({longer}) make it safer."
+    if "usable" in (worst, runs):
+        return f"Good enough to work with; errors may be larger than stated. Longer training ({longer}) makes it safer."
+    if begun == 1:
         return "Nothing to worry about; a second run (--runs 2) would show whether a mode was missed."
     return "Nothing to worry about."
+
+
+def _levels(weights: list[Finding]) -> tuple[Level, Level]:
+    effective_draws, tail = weights
+    return effective_draws.level, tail.level
 
 
 def _level(value: float, limits: tuple[float, ...]) -> Level:

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
-from phloem.errors import BadArgument
+from phloem.errors import BadArgument, counted
 from phloem.plot.lengths import clade_name
 from phloem.plot.style import (
     BLUE,
@@ -102,7 +102,7 @@ def clades(
         key = [f"{number}  {clade_name(one.taxa, members[split])}" for number, split in enumerate(worst, 1)]
         if key:
             write_below(ax, "\n".join(key), KEY, size=SMALL_SIZE)
-        note = f"{len(x)} clades\nlargest difference {difference.max(initial=0):.3f}"
+        note = f"{counted(len(x), 'clade')}\nlargest difference {difference.max(initial=0):.3f}"
         ax.text(0.02, 0.98, note, transform=ax.transAxes, va="top", size=SMALL_SIZE, color=MUTED)
         ax.set_xlabel(f"Clade frequency, {names[0]}")
         ax.set_ylabel(f"Clade frequency, {names[1]}")

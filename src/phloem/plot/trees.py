@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.markers import TICKLEFT
 
 from phloem.arrays import FloatArray, IntArray, LongArray
-from phloem.errors import BadArgument, quoted
+from phloem.errors import BadArgument, counted, quoted
 from phloem.plot.style import (
     AXIS_WIDTH,
     BLUE,
@@ -251,7 +251,7 @@ def _draw_legend(ax: Axes, shares: FloatArray, colors: list[str], colored: int) 
         entries.append((MUTED, float(shares[colored:].sum())))
     words = [f"{100 * share:.1f} %" for _, share in entries]
     if len(shares) > colored:
-        words[-1] += f" in {len(shares) - colored} others"
+        words[-1] += f" in {counted(len(shares) - colored, 'other')}"
     handles = [Line2D([], [], color=color, label=word) for (color, _), word in zip(entries, words, strict=True)]
     ax.legend(handles=handles, loc="lower right", ncols=len(handles), borderaxespad=0, columnspacing=1.2)
 

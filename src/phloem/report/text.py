@@ -29,13 +29,13 @@ def describe_posterior(
 ) -> Iterator[str]:
     """Lines of at most `width` characters."""
     if not summary.finished:
-        yield from textwrap.wrap(f"not finished: this is the posterior after {summary.steps:,} steps", width)
+        yield from textwrap.wrap(f"not finished: this is the posterior after {count(summary.steps, 'step')}", width)
         yield ""
     yield from describe_estimates(summary, width)
     if summary.stopped_early:
-        yield f"stopped after {summary.steps:,} steps: the bound was flat"
+        yield f"stopped after {count(summary.steps, 'step')}: the bound was flat"
     if summary.skipped_steps:
-        yield f"{summary.skipped_steps:,} steps had no finite bound or gradient and were skipped"
+        yield f"skipped {count(summary.skipped_steps, 'step')} without a finite bound or gradient"
     yield ""
     yield from describe_trust(summary, width)
     yield ""
@@ -55,7 +55,7 @@ def describe_estimates(summary: Summary, width: int) -> Iterator[str]:
         ("multi-sample bound", "lower_bound"),
     ):
         yield f"{title:<24}{describe_estimate(getattr(summary.evaluation, name))}"
-    estimates, trees = count(summary.repeats, "estimate", "estimates"), count(summary.samples, "tree", "trees")
+    estimates, trees = count(summary.repeats, "estimate"), count(summary.samples, "tree")
     estimates = f"(means and standard deviations of {estimates} from {trees} each)"
     yield from textwrap.wrap(estimates, width)
 
@@ -124,7 +124,7 @@ def _best(topologies: TreeSample, distinct: int, width: int) -> Iterator[str]:
         yield line if len(line) <= width else line[: width - 1] + "…"
     if distinct > len(shown):
         others = distinct - len(shown)
-        yield f"     {1 - total:.4f}  {others:,} other{'s' if others > 1 else ''}"
+        yield f"     {1 - total:.4f}  {count(others, 'other')}"
 
 
 def draw_tree(

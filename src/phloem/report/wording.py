@@ -4,6 +4,8 @@ import math
 import unicodedata
 from collections.abc import Sequence
 
+from phloem.errors import counted
+
 UNKNOWN = "–"
 MINUS = "\N{MINUS SIGN}"
 NO_BREAK = "\N{NARROW NO-BREAK SPACE}"
@@ -14,9 +16,7 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def count(number: int, noun: str = "", plural: str = "") -> str:
     """`1 run`, `2 runs`, `12,000 steps`; without a noun the number alone."""
-    if not noun:
-        return f"{number:,}"
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    return counted(number, noun, plural) if noun else f"{number:,}"
 
 
 def percent(share: float) -> str:

@@ -109,12 +109,30 @@ class RunDirectory(Generic[Config, Inputs]):
             notice(f"{problem} Another one is whole.")
         return found
 
-    def saved_step(self) -> int | None:
-        """The step that a stopped run resumes from: of several runs the least."""
+    def saved_steps(self) -> tuple[int, ...]:
+        """The steps that stopped runs resume from, one for each; 0 for a run that has not taken any."""
         with suppress(FileProblem):
             found = [run.checkpoints.newest()[0] for run in self.runs()]
-            return min((checkpoint.step for checkpoint in found if checkpoint is not None), default=None)
-        return None
+            return tuple(0 if checkpoint is None else checkpoint.step for checkpoint in found)
+        return ()
+
+    def is_in_use(self) -> bool:
+        """Whether a process is at work here."""
+        if not (self.path / LOCK).exists():
+            return False
+        try:
+            with FileLock(self.path / LOCK, timeout=0):
+                return False
+        except Timeout:
+            return True
+        except OSError:  # a directory that we may not write to: nothing is known
+            return False
+
+    def how_to_finish(self) -> str:
+        """What to do about a run that is not finished, in a sentence."""
+        if self.is_in_use():
+            return "Another process is at work on it: wait for it."
+        return f"Resume it: phloem {self.kind.name} --resume."
 
     def make(self) -> None:
         """Create the directory, if it does not exist yet."""

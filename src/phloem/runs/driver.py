@@ -11,7 +11,7 @@ gives it a lock, resumable checkpoints, `history.csv`, progress, and a stop on C
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from phloem.arrays import AnyArray, LongArray
-from phloem.errors import BadArgument, TrainingFailed
+from phloem.errors import BadArgument, TrainingFailed, counted
 from phloem.interrupts import held, stoppable
 from phloem.runs.checkpoints import Checkpoint, CheckpointInterval, Config, Inputs, Saver
 from phloem.runs.directory import HISTORY, RunDirectory, claimed
@@ -51,18 +51,31 @@ class RunRequest(NamedTuple):
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run was stopped, and is saved at the end of a step, if one was taken.
+    """A run was stopped, or several, each saved at the end of a step, if it had taken one.
 
     begun: whether it had begun at all, or the directory is as it was before.
     """
 
-    def __init__(self, directory: Path, step: int | None, *, begun: bool) -> None:
-        saved = f"and saved at step {step:,}" if step else "before the first step"
-        how = f"Resume with out={str(directory)!r}, resume=True." if begun else "Nothing has changed."
-        super().__init__(f"{directory}: stopped {saved}. {how}")
+    def __init__(self, directory: Path, steps: Sequence[int], *, begun: bool) -> None:
         self.directory = directory
-        self.step = step
+        self.steps = tuple(steps)  # of each run
         self.begun = begun
+        how = f"Resume with out={str(directory)!r}, resume=True." if begun else "Nothing has changed."
+        super().__init__(f"{directory}: stopped, {self.saved}. {how}")
+
+    @property
+    def step(self) -> int | None:
+        """The step that was saved, of several runs the least; None if nothing was."""
+        return min(self.steps, default=None)
+
+    @property
+    def saved(self) -> str:
+        """`saved at step 1,200`, or of several runs each."""
+        if not any(self.steps):
+            return "before the first step"
+        if len(self.steps) == 1:
+            return f"saved at step {self.steps[0]:,}"
+        return "saved at step " + ", ".join(f"{step:,} of run {number}" for number, step in enumerate(self.steps, 1))
 
 
 class Session(RunDirectory[Config, Inputs]):
@@ -89,7 +102,7 @@ def session(directory: RunDirectory[Config, Inputs], request: RunRequest) -> Ite
             yield ours
     except KeyboardInterrupt:
         begun = ours.has_begun and directory.holds_run()
-        raise Interrupted(directory.path, directory.saved_step() if begun else None, begun=begun) from None
+        raise Interrupted(directory.path, directory.saved_steps() if begun else (), begun=begun) from None
 
 
 class StepResult(Protocol):
@@ -107,7 +120,7 @@ class Trainable(ABC):
 
     name: ClassVar[str]  # for messages, as the next two
     value: ClassVar[str]  # what a step gives
-    advice: ClassVar[str]  # if it gives none
+    advice: str  # if it gives none
 
     def __init__(self, steps: int) -> None:
         self.steps = steps  # planned
@@ -143,7 +156,7 @@ class Trainable(ABC):
     def _next_step(self) -> int:
         """The number of the next step, counted from 1; raise if there is none."""
         if self.steps_done >= self.steps:
-            raise BadArgument(f"{self.name}: all {self.steps:,} steps are done. Give the config more steps.")
+            raise BadArgument(f"{self.name}: all of {counted(self.steps, 'step')} taken. Give the config more.")
         return self.steps_done + 1
 
     def _count(self, number: int, moved: bool) -> None:

@@ -87,7 +87,7 @@ class ByEmbeddedSearch:
             if limit.is_over and not stop.is_set():
                 raise ProgramProblem(
                     f"replicate {replicate}: the search took more than {config.timeout:g} seconds and was stopped. "
-                    "Give a longer --timeout."
+                    "Give phloem bootstrap a longer --timeout."
                 ) from None
             raise
         trees = TopologyBatch.concatenate([found.bootstrap.topologies, found.best.topologies])
@@ -131,6 +131,22 @@ class BootstrapProgress(NamedTuple):
     replicate: int
     fraction: float  # of its search, by the search's own estimate
     done: int
+
+
+class ShareDone:
+    """How much of all replicates is done, which never falls."""
+
+    def __init__(self, replicates: int) -> None:
+        self._replicates = replicates
+        self._at_work: dict[int, float] = {}
+        self._highest = 0.0
+
+    def after(self, news: BootstrapProgress) -> float:
+        """The share after these news."""
+        self._at_work[news.replicate] = news.fraction if news.fraction < 1 else 0.0  # else it is among the done
+        share = (news.done + sum(self._at_work.values())) / self._replicates
+        self._highest = max(self._highest, share)
+        return self._highest
 
 
 class BootstrapFiles(NamedTuple):

@@ -176,7 +176,8 @@ def _run(
                     raise Stopped
                 if time.monotonic() > deadline:
                     raise ProgramProblem(
-                        f"IQ-TREE took more than {timeout:g} seconds and was killed. Give a longer --timeout."
+                        f"IQ-TREE took more than {timeout:g} seconds and was killed. "
+                        "Give phloem bootstrap a longer --timeout."
                     )
                 if found := TIME_LEFT.findall(printed.read()):
                     report(_share_done(found[-1]))

@@ -280,7 +280,7 @@ def load_density(
     except FileProblem:
         checkpoint, problems = run.checkpoints.newest()
     if checkpoint is None:
-        raise FileProblem(problems[0] if problems else f"{run.path}: has no checkpoint yet. Resume the fit first.")
+        raise FileProblem(problems[0] if problems else f"{run.path}: has no checkpoint yet. {run.how_to_finish()}")
     config, noise = checkpoint.config, checkpoint.inputs.noise
     if checkpoint.step < config.steps:
         notice(f"{run.path}: is not finished; this is step {checkpoint.step:,} of {config.steps:,}")

@@ -1,11 +1,12 @@
 """How good is a run? Bounds, the marginal likelihood, diagnostics, and distances to a reference sample."""
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from phloem.arrays import FloatArray
-from phloem.errors import BadArgument
+from phloem.errors import BadArgument, counted
 from phloem.inference.agreement import ReferenceComparison, compare_with_reference
 from phloem.inference.evaluation import Estimated, multi_sample_bound
 from phloem.report.text import (
@@ -15,12 +16,18 @@ from phloem.report.text import (
     describe_reference,
     describe_trust,
 )
+from phloem.storage.files import read_bytes
 from phloem.tasks.opening import Drawing, open_posterior, taxa_of
 from phloem.tasks.posterior import Posterior
-from phloem.tasks.support import read_samples
+from phloem.tasks.support import list_tree_files, read_samples
+from phloem.trees.reading import SUFFIXES
 from phloem.trees.sample import TreeSample, pool
 
 USUAL_BOUND = 100
+MOST_SUMMARY_TREES = 10  # in a file
+# Supports as annotations (MrBayes, BEAST, phloem) or as numbers after a bracket (IQ-TREE, RAxML, phloem).
+SUPPORTS = re.compile(rb"\[&[^\]]*\b(?:prob|posterior|support)\b[^=\]]*=|\)\s*'?\d")
+WEIGHT = re.compile(rb"\[\s*(?:&W\b|p\s*=)", re.IGNORECASE)
 
 
 class RunEvaluation(NamedTuple):
@@ -46,7 +53,7 @@ class RunEvaluation(NamedTuple):
     def describe(self, width: int) -> list[str]:
         """Lines for people."""
         summary = self.posterior.summary
-        lines = [] if summary.finished else [f"not finished: evaluated after {summary.steps:,} steps", ""]
+        lines = [] if summary.finished else [f"not finished: evaluated after {counted(summary.steps, 'step')}", ""]
         lines += describe_estimates(summary, width)
         lines += [f"bound of {count:<15,}{describe_estimate(bound)}" for count, bound in self.bounds.items()]
         lines += ["", *describe_trust(summary, width), "", *describe_counts(summary, width)]
@@ -77,8 +84,10 @@ def evaluate_run(
         drawing = Drawing(samples, repeats, seed)
     if any(count < 1 for count in bounds or ()):
         raise BadArgument("--bounds: give numbers of draws from 1 on, such as 10,100.")
+    if burnin and not reference:
+        raise BadArgument("--burnin: is that of a reference, and there is none. Give --reference, or leave it out.")
     # What is wrong with the reference is known before anything is drawn.
-    sample = pool(read_samples(reference, taxa=taxa_of(directory), burnin=burnin)) if reference else None
+    sample = pool(read_reference(reference, taxa=taxa_of(directory), burnin=burnin)) if reference else None
     posterior = open_posterior(directory, drawing=drawing, threads=threads, progress=progress)
     best = posterior.best_run
     return RunEvaluation(
@@ -88,13 +97,34 @@ def evaluate_run(
     )
 
 
+def read_reference(sources: Sequence[str | Path], *, taxa: Sequence[str], burnin: int | float = 0) -> list[TreeSample]:
+    """Samples of a posterior, one a file; summary trees are refused, which would pass for a posterior without doubt."""
+    samples = read_samples(sources, taxa=taxa, burnin=burnin)
+    for path, sample in zip(list_tree_files(sources), samples, strict=True):
+        if len(sample) <= MOST_SUMMARY_TREES and _is_summary(path, sample):
+            raise BadArgument(
+                f"{path}: is a summary, such as a consensus tree, and no sample of a posterior. Give the trees that it "
+                "was made from, such as MrBayes' .t or .trprobs files."
+            )
+    return samples
+
+
+def _is_summary(path: Path, sample: TreeSample) -> bool:
+    """Whether a file of a few trees has supports in it, or a single tree that no weight makes the only one."""
+    content = read_bytes(path)
+    if SUPPORTS.search(content):
+        return True
+    is_weighted = path.name.lower().endswith(SUFFIXES) or WEIGHT.search(content) is not None
+    return len(sample) == 1 and not is_weighted
+
+
 def _bounds(rows: FloatArray, counts: Sequence[int] | None) -> dict[int, Estimated]:
     samples = rows.shape[1]
     if counts is None:
         counts = [USUAL_BOUND] if samples >= USUAL_BOUND else []
     if too_many := [count for count in counts if count > samples]:
         raise BadArgument(
-            f"--bounds {too_many[0]}: an estimate has {samples:,} draws. Ask for no more, or set --samples."
+            f"--bounds {too_many[0]}: an estimate has {counted(samples, 'draw')}. Ask for no more, or set --samples."
         )
     return {count: multi_sample_bound(rows, count) for count in counts}
 

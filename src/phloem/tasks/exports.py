@@ -12,7 +12,7 @@ import numpy as np
 from phloem import plot
 from phloem.arrays import AnyArray
 from phloem.config.settings import check_choice
-from phloem.errors import BadArgument, quoted
+from phloem.errors import BadArgument, counted, quoted
 from phloem.report.html import render_report
 from phloem.storage.files import cannot_write, check_can_write, refuse_links, write_text
 from phloem.tasks.opening import open_posterior
@@ -32,22 +32,29 @@ from phloem.trees.branch_lengths import topology_lengths
 from phloem.trees.consensus import SummaryTree
 from phloem.trees.sample import credible_set_size
 from phloem.trees.splits import split_bits, unpack_bits
-from phloem.trees.writing import is_nexus_name, write_annotated_nexus, write_nexus, write_trees
+from phloem.trees.writing import (
+    is_nexus_name,
+    write_annotated_nexus,
+    write_labelled_nexus,
+    write_newick,
+    write_nexus,
+)
 
 LENGTH_COLUMNS = ("topology", "probability", "members", "mean", "deviation", "median", "lower", "upper")
 MOST_TOPOLOGIES = 1000  # with branch lengths of their own
 FORMATS = ("pdf", "svg", "png")
 
 
-def format_trace(columns: Mapping[str, AnyArray], title: str) -> str:
+def format_trace(columns: Mapping[str, AnyArray], *comments: str) -> str:
     """A trace that Tracer, R and pandas read, with tabs between columns.
 
-    `# title`, the names of the columns after `state`, then the rows, numbered from 0.
+    Comments on lines with `#`, the names of the columns after `state`, then the rows, numbered from 0.
     """
     lengths = {len(column) for column in columns.values()}
     if len(lengths) != 1:
         raise BadArgument("trace: one or more columns of the same length are needed.")
-    lines = ["# " + " ".join(title.split()), "\t".join(["state", *columns])]
+    lines = ["# " + " ".join(comment.split()) for comment in comments]
+    lines.append("\t".join(["state", *columns]))
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     lines += ("\t".join([str(number), *map(_cell, row)]) for number, row in enumerate(rows))
     return "\n".join(lines) + "\n"
@@ -61,14 +68,17 @@ class Exports(NamedTuple):
     """All that is to be written, made beforehand: what is wrong with it is known while nothing is written yet."""
 
     trees: dict[str, SummaryTree]
+    about_trees: list[str]  # lines
     sample: PosteriorSample
+    about_sample: list[str]
     report: str
 
     def write(self, folder: Path) -> None:
-        """Write posterior.nex, posterior.log, consensus.nex and report.html."""
-        write_nexus(self.sample.trees, folder / "posterior.nex")
-        write_trace(self.sample, folder / "posterior.log")
-        write_annotated_nexus(self.trees, folder / "consensus.nex")
+        """Write posterior.nex, posterior.log, consensus.nex, consensus-labels.nex and report.html."""
+        write_nexus(self.sample.trees, folder / "posterior.nex", comments=self.about_sample)
+        write_trace(self.sample, folder / "posterior.log", self.about_sample)
+        write_annotated_nexus(self.trees, folder / "consensus.nex", comments=self.about_trees)
+        write_labelled_nexus(self.trees, folder / "consensus-labels.nex", comments=self.about_trees)
         write_text(folder / "report.html", self.report)
 
 
@@ -76,10 +86,55 @@ def make_exports(posterior: Posterior, display: TreeDisplay = UNROOTED) -> Expor
     """Everything for other programs and for people."""
     trees = summary_trees(posterior, display)
     report = render_report(report_contents(posterior, trees["majority_rule"], display.threshold))
-    return Exports(trees, sample_posterior(posterior), report)
+    sample = sample_posterior(posterior)
+    return Exports(trees, about_summary_trees(posterior), sample, about_sample(posterior, sample), report)
 
 
-def write_trace(sample: PosteriorSample, path: Path) -> None:
+def about_summary_trees(posterior: Posterior) -> list[str]:
+    """What a file of summary trees says of them, in lines of ASCII."""
+    draws = posterior.summary.draws
+    worth = counted(round(draws.effective_sample_size), "independent posterior tree")
+    return [f"{_release()}: summary trees of {draws.count:,} weighted draws, worth {worth}", *_verdict(posterior)]
+
+
+def about_sample(posterior: Posterior, sample: PosteriorSample) -> list[str]:
+    """What a file of posterior trees, or their trace, says of them, in lines of ASCII."""
+    count, worth = len(sample.trees), round(sample.effective_size)
+    trees, draws = counted(count, "tree"), counted(len(posterior.draws), "draw")
+    if sample.is_weighted:
+        lines = [
+            f"{trees} of {draws}, each once, with its importance weight; no burn-in",
+            f"With their weights they are worth {counted(worth, 'independent tree')}.",
+            "Tracer reads no weights: what it shows of these rows is not the posterior.",
+        ]
+    elif sample.distinct == count:
+        lines = [f"{count:,} independent draws, no burn-in: chosen from {draws} by importance weight, none twice"]
+    else:
+        lines = [
+            f"{trees}, resampled from {draws} by importance weight; no burn-in",
+            repeats(sample),
+            f"Tracer counts repeats as independent and will show an ESS near {count:,}: take {worth:,} instead.",
+        ]
+    return [f"{_release()}: {lines[0]}", *lines[1:], *_verdict(posterior)]
+
+
+def repeats(sample: PosteriorSample) -> str:
+    """How far resampled trees are from being independent."""
+    return (
+        f"{sample.distinct:,} of the {len(sample.trees):,} are distinct and one comes {sample.most_repeats:,} times: "
+        f"they are worth {counted(round(sample.effective_size), 'independent tree')}."
+    )
+
+
+def _release() -> str:
+    return f"phloem {version('phloem')}"
+
+
+def _verdict(posterior: Posterior) -> list[str]:
+    return [f"Can it be trusted? {posterior.trust.level.capitalize()}. {posterior.trust.advice}"]
+
+
+def write_trace(sample: PosteriorSample, path: Path, about: Sequence[str]) -> None:
     """Write what is known of every tree, for Tracer."""
     lengths = sample.trees.branch_lengths
     assert lengths is not None
@@ -93,7 +148,7 @@ def write_trace(sample: PosteriorSample, path: Path) -> None:
     }
     if sample.is_weighted:
         columns["weight"] = sample.trees.weights
-    write_text(path, format_trace(columns, f"phloem {version('phloem')}: independent draws, no burn-in"))
+    write_text(path, format_trace(columns, *about))
 
 
 class SampleFiles(NamedTuple):
@@ -125,9 +180,13 @@ def write_sample(
         check_can_write(path)
     posterior = open_posterior(directory, progress=progress)
     sample = sample_posterior(posterior, count, seed=seed, weighted=weighted)
-    write_trees(sample.trees, files.trees)
+    about = about_sample(posterior, sample)
+    if is_nexus_name(files.trees):
+        write_nexus(sample.trees, files.trees, comments=about)
+    else:
+        write_newick(sample.trees, files.trees)
     if files.trace is not None:
-        write_trace(sample, files.trace)
+        write_trace(sample, files.trace, about)
     if files.lengths is not None:
         write_text(files.lengths, format_lengths(posterior))
     return list(_report(posterior, sample, files))
@@ -158,19 +217,20 @@ def format_lengths(posterior: Posterior) -> str:
 
 
 def _report(posterior: Posterior, sample: PosteriorSample, files: SampleFiles) -> Iterator[str]:
-    count = len(sample.trees)
     if not posterior.is_finished:
         yield f"not finished: these are of step {posterior.summary.steps:,}"
     how = "with weights" if sample.is_weighted else "all alike"
-    yield f"{count:,} posterior tree{'s' if count > 1 else ''}, {how}: {files.trees}"
+    yield f"{counted(len(sample.trees), 'posterior tree')}, {how}: {files.trees}"
     if sample.is_weighted:
-        yield f"with their weights they are worth {sample.effective_size:,.0f} independent trees"
-    elif count > sample.effective_size:
-        yield f"the draws are worth {sample.effective_size:,.0f} independent trees: some of these repeat"
+        yield f"with their weights they are worth {counted(round(sample.effective_size), 'independent tree')}"
+    elif sample.distinct < len(sample.trees):
+        yield repeats(sample)
     if files.trace is not None:
         yield f"their trace: {files.trace}"
     if files.lengths is not None:
         yield f"branch lengths: {files.lengths}"
+    if posterior.trust.level != "good":
+        yield f"can they be trusted? {posterior.trust.level.upper()}. {posterior.trust.advice}"
 
 
 def check_figure_format(name: str) -> None:
@@ -236,8 +296,10 @@ def write_report(
     lines = [] if posterior.is_finished else [f"not finished: this is step {posterior.summary.steps:,}"]
     lines += [
         f"the report: {folder / 'report.html'}",
-        f"for other programs: consensus.nex, posterior.nex and posterior.log in {folder}",
+        f"for other programs: consensus.nex, consensus-labels.nex, posterior.nex and posterior.log in {folder}",
     ]
+    if posterior.trust.level != "good":
+        lines.append(f"can it be trusted? {posterior.trust.level.upper()}. {posterior.trust.advice}")
     if figures is not None:
         paths = write_figures(posterior, exports.trees["majority_rule"], folder, figures)
         lines.append(f"figures: {', '.join(path.name for path in paths)}")

@@ -65,7 +65,8 @@ def open_posterior(
     children = directory.children()
     found = [(run, checkpoint) for run in directory.runs() if (checkpoint := _trained(run))]
     if not found:
-        raise FileProblem(f"{path}: no training step is done yet. Resume it: phloem infer --resume.")
+        raise FileProblem(f"{path}: no training step is saved yet. {directory.how_to_finish()}")
+    in_use = directory.is_in_use()
     runs = []
     for number, (run, checkpoint) in enumerate(found):
         has_results = is_finished(run)
@@ -75,12 +76,14 @@ def open_posterior(
             if has_results and checkpoint.step != load_posterior(run.path).summary.steps:
                 raise FileProblem(f"{run.path}: the last checkpoint is lost. Make it again: phloem infer --resume.")
             show = _part(progress, number, len(found))
-            runs.append(_draw_from(run, checkpoint, drawing, threads=threads, progress=show))
+            runs.append(_draw_from(run, checkpoint, drawing, in_use=in_use, threads=threads, progress=show))
     if not children:
         return runs[0]
     draws = join([run.draws for run in runs])
     config = directory.read_config() or replace(runs[0].config, runs=len(children))
-    return Posterior.from_draws(directory.path, config, summarize_runs(runs, draws, config), draws, runs=tuple(runs))
+    return Posterior.from_draws(
+        directory.path, config, summarize_runs(runs, draws, config, in_use=in_use), draws, runs=tuple(runs)
+    )
 
 
 def combine_runs(directory: InferRun, config: InferConfig, *, runs: Sequence[Posterior]) -> Posterior:
@@ -92,12 +95,24 @@ def combine_runs(directory: InferRun, config: InferConfig, *, runs: Sequence[Pos
     return Posterior.from_draws(directory.path, config, summary, draws, runs=tuple(runs), home=runs[0].home)
 
 
-def summarize_runs(runs: Sequence[Posterior], draws: Draws, config: InferConfig) -> Summary:
-    """All runs in a few numbers. The bounds are the best run's; the marginal likelihood is that of all draws."""
+def summarize_runs(runs: Sequence[Posterior], draws: Draws, config: InferConfig, *, in_use: bool = False) -> Summary:
+    """All runs in a few numbers. The bounds are the best run's; the marginal likelihood is that of all draws.
+
+    in_use: whether another process is training them.
+    """
     agreement = compare_runs([run.draws for run in runs])
     finished = all(run.is_finished for run in runs) and len(runs) == config.runs
     steps = min(run.summary.steps for run in runs)
-    trust = judge(draws.log_weights, agreement, steps_done=steps, steps=config.training.steps, finished=finished)
+    trust = judge(
+        draws.log_weights,
+        agreement,
+        steps_done=steps,
+        steps=config.training.steps,
+        finished=finished,
+        branches=config.branches,
+        runs=config.runs,
+        in_use=in_use,
+    )
     best = int(np.argmax(agreement.shares))
     summary = runs[best].summary
     return replace(
@@ -127,11 +142,12 @@ def _mixed_likelihood(runs: Sequence[Posterior], shares: Sequence[float]) -> Est
 
 def taxa_of(path: str | Path) -> tuple[str, ...]:
     """The taxa of a run, in its order."""
-    for run in _existing(path).runs():
+    directory = _existing(path)
+    for run in directory.runs():
         found, _ = run.checkpoints.newest()
         if found is not None:
             return found.inputs.support.taxa
-    raise FileProblem(f"{path}: has no checkpoint that can be read. Resume it: phloem infer --resume.")
+    raise FileProblem(f"{path}: has no checkpoint that can be read. {directory.how_to_finish()}")
 
 
 def _existing(path: str | Path) -> InferRun:
@@ -153,6 +169,7 @@ def _draw_from(
     checkpoint: InferCheckpoint,
     drawing: Drawing | None,
     *,
+    in_use: bool,
     threads: int | None,
     progress: Progress,
 ) -> Posterior:
@@ -176,7 +193,7 @@ def _draw_from(
         )
     draws = collector.draws(checkpoint.inputs.support.taxa)
     finished = training.is_done(checkpoint.history.reports)
-    summary = summarize(checkpoint, Results(training, finished, evaluated, evaluation, draws))
+    summary = summarize(checkpoint, Results(training, finished, evaluated, evaluation, draws), in_use=in_use)
     trained = TrainedRun(checkpoint, target, training.model)
     return Posterior.from_draws(run.path, config, summary, draws, trained=trained)
 

@@ -20,7 +20,7 @@ from phloem.arrays import FloatArray, LongArray
 from phloem.config import InferConfig
 from phloem.data.alignment import Alignment
 from phloem.data.patterns import summarize as summarize_alignment
-from phloem.errors import BadArgument, FileProblem, PhloemError
+from phloem.errors import BadArgument, FileProblem, PhloemError, counted
 from phloem.inference.draws import Draws, join, read_draws
 from phloem.inference.evaluation import Estimated
 from phloem.inference.summary import Summary
@@ -105,7 +105,9 @@ class PosteriorSample(NamedTuple):
     log_q: FloatArray  # (trees,)  log Q(τ, q)
     topology: LongArray  # (trees,)  its rank, 1 for the most probable one of the run
     is_weighted: bool
-    effective_size: float  # of the draws that these are from or, with weights, that these are
+    distinct: int  # different draws among these
+    most_repeats: int  # how often the most frequent of them is here
+    effective_size: float  # independent posterior trees that these are worth
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -315,7 +317,8 @@ def sample_posterior(
         raise BadArgument(f"--count {count}: ask for at least one tree.")
     if count > len(draws):
         raise BadArgument(
-            f"--count {count:,}: the run has {len(draws):,} draws. Ask for no more, or train one with more --repeats."
+            f"--count {count:,}: the run has {counted(len(draws), 'draw')}. Ask for no more, or train one with more "
+            "--repeats."
         )
     random = RandomStream(seed, "sample").generator()
     all_weights = posterior.trees.weights
@@ -325,6 +328,7 @@ def sample_posterior(
     else:
         chosen = random.permutation(resample(all_weights, count, float(random.random())))
         weights = np.full(count, 1 / count)
+    times = np.bincount(chosen)
     lengths = shortest_decimals(draws.branch_lengths[chosen])
     topologies = draws.topologies[draws.group[chosen]]
     with torch.no_grad():
@@ -336,8 +340,15 @@ def sample_posterior(
         log_q=(draws.log_q_topology + draws.log_q_branches)[chosen],
         topology=_ranks(posterior.trees.topology_weights())[draws.group[chosen]],
         is_weighted=weighted,
-        effective_size=1 / float(weights @ weights if weighted else all_weights @ all_weights),
+        distinct=int((times > 0).sum()),
+        most_repeats=int(times.max()),
+        effective_size=_effective_size(weights if weighted else all_weights, times),
     )
+
+
+def _effective_size(weights: FloatArray, times: LongArray) -> float:
+    """Resampling adds nothing to what the weighted draws are worth, and counts a repeated draw once for its weight."""
+    return min(1 / float(weights @ weights), float(times.sum() ** 2 / (times**2).sum()))
 
 
 def resample(weights: FloatArray, count: int, offset: float) -> LongArray:
@@ -428,14 +439,14 @@ def load_posterior(directory: str | Path, *, home: TemporaryHome | None = None) 
     run = infer_run(directory)
     run.check_holds_run()
     if not (run.path / SUMMARY).exists():
-        raise FileProblem(f"{directory}: the run is not finished. Resume it: --resume.")
+        raise FileProblem(f"{directory}: the run is not finished. {run.how_to_finish()}")
     for name in (CONFIG, TOPOLOGIES, CLADES):
         run.checksums.check(name)
     summary = read_summary(run)
     children = run.children()
     if len(children) != summary.runs:
         raise FileProblem(
-            f"{directory}: has {len(children)} runs, but its summary says {summary.runs}. Put them back, "
+            f"{directory}: has {counted(len(children), 'run')}, but its summary says {summary.runs}. Put them back, "
             "or make them again: phloem infer --resume."
         )
     runs = tuple(load_posterior(child.path, home=home) for child in children)

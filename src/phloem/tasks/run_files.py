@@ -43,7 +43,7 @@ PARAMETERS = "parameters.safetensors"
 DRAWS = "draws.safetensors"
 TOPOLOGIES = "topologies.csv"
 CLADES = "clades.csv"
-EXPORTS = ("posterior.nex", "posterior.log", "consensus.nex", "report.html")
+EXPORTS = ("posterior.nex", "posterior.log", "consensus.nex", "consensus-labels.nex", "report.html")
 
 MOST_TOPOLOGIES = 10_000  # rows; the cumulative probability says what is left
 TOPOLOGY_COLUMNS = ("rank", "probability", "cumulative", "newick")
@@ -163,11 +163,17 @@ def write_tables(run: InferRun, trees: GroupedTrees) -> None:
     run.write(CLADES, format_clades(split_lengths(trees)))
 
 
-def summarize(checkpoint: InferCheckpoint, results: Results) -> Summary:
-    """The result of a run in a few numbers."""
+def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = False) -> Summary:
+    """The result of a run in a few numbers. in_use: whether another process is training it."""
     config, inputs, training = checkpoint.config, checkpoint.inputs, results.training
     trust = judge(
-        results.draws.log_weights, None, steps_done=training.steps_done, steps=training.steps, finished=results.finished
+        results.draws.log_weights,
+        None,
+        steps_done=training.steps_done,
+        steps=training.steps,
+        finished=results.finished,
+        branches=config.branches,
+        in_use=in_use,
     )
     support = inputs.support
     return Summary(

@@ -15,6 +15,7 @@ from phloem.data.reading import read_alignment
 from phloem.errors import BadArgument
 from phloem.interrupts import held, stoppable
 from phloem.search.bootstrap import BootstrapProgress as BootstrapProgress
+from phloem.search.bootstrap import ShareDone as ShareDone
 from phloem.search.bootstrap import bootstrap_files, bootstrap_samples
 from phloem.search.embedded import find_likelihood_tree
 from phloem.search.jobs import SearchProgress as SearchProgress

@@ -12,9 +12,9 @@ from phloem.config import BootstrapConfig, InferConfig
 from phloem.config.search import iqtree_model
 from phloem.data.alignment import Alignment
 from phloem.data.reading import find_trees
-from phloem.errors import AlignmentError, BadArgument, FileProblem
+from phloem.errors import AlignmentError, BadArgument, FileProblem, counted
 from phloem.search.bootstrap import (
-    BootstrapProgress,
+    ShareDone,
     bootstrap_files,
     build_method,
     check_bootstrap_alignment,
@@ -67,6 +67,11 @@ def read_samples(
         sample = read(path, taxa=samples[0].taxa if samples else taxa, burnin=burnin)
         if not sample.weights.any():
             raise BadArgument(f"{path}: all trees have weight zero. Leave the file out.")
+        if burnin and (sample.weights != sample.weights[0]).any():
+            raise BadArgument(
+                f"{path}: its trees have weights and are in no order of time, so there is no burn-in to drop. "
+                "Leave --burnin out."
+            )
         if len(sample.taxa) < FEWEST_TAXA:
             raise BadArgument(f"{path}: {len(sample.taxa)} taxa have one topology only. Give at least {FEWEST_TAXA}.")
         samples.append(sample)
@@ -121,18 +126,12 @@ class SupportSource:
             return collect_support(self._samples, credible=self._credible)
         if self._may_replace:
             _remove_other_replicates(self._directory, self._alignment, settings)
-        replicates = settings.replicates
-        at_work: dict[int, float] = {}
-        highest = 0.0
-
-        def show(news: BootstrapProgress) -> None:
-            nonlocal highest
-            at_work[news.replicate] = news.fraction if news.fraction < 1 else 0.0  # else it is among the done
-            highest = max(highest, (news.done + sum(at_work.values())) / replicates)
-            progress(highest)
-
+        share = ShareDone(settings.replicates)
         files = bootstrap_files(
-            self._alignment, self._directory, replace(settings, threads=threads), progress=show
+            self._alignment,
+            self._directory,
+            replace(settings, threads=threads),
+            progress=lambda news: progress(share.after(news)),
         ).files
         return collect_support(read_samples(files, taxa=self._alignment.taxa), credible=self._credible)
 
@@ -143,8 +142,8 @@ class SupportSource:
             return ""
         by = "IQ-TREE" if self._bootstrap.method == "iqtree" else "the embedded search"
         return (
-            f"bootstrap by {by}, {self._bootstrap.replicates:,} replicates of {self._bootstrap.count:,} trees "
-            f"under {self._bootstrap.model}"
+            f"bootstrap by {by}, {counted(self._bootstrap.replicates, 'replicate')} of "
+            f"{counted(self._bootstrap.count, 'tree')} under {self._bootstrap.model}"
         )
 
     def _plan(self, config: InferConfig) -> BootstrapConfig:
@@ -194,6 +193,7 @@ class SupportSummary(NamedTuple):
     splits: int  # the trivial ones too
     tables: int  # conditional probability tables, that of the root splits included
     parameters: int  # entries of tables with more than one
+    reference_trees: int | None  # after its burn-in
     coverage: float | None  # share of the reference's weight on trees that the support can generate
 
 
@@ -208,16 +208,19 @@ def summarize_support(
 ) -> SupportSummary:
     """Collect a support, compare it with a reference sample where one is given, and write it where `out` says.
 
-    The burn-in is that of the sources; the reference is taken whole.
+    The burn-in is that of the reference, a chain, where there is one: the sources are then bootstrap trees, which have
+    none. Else it is that of the sources.
     """
     if out is not None:
         refuse_overwriting(out, list_tree_files([*sources, *covers]))
         check_can_write(out)
-    samples = read_samples(sources, burnin=burnin)
+    samples = read_samples(sources, burnin=0 if covers else burnin)
     support = collect_support(samples, credible=credible, minimum_count=minimum_count)
-    coverage = None
+    reference_trees = coverage = None
     if covers:
-        reference = pool(read_samples(covers, taxa=support.taxa)).distinct()
+        references = read_samples(covers, taxa=support.taxa, burnin=burnin)
+        reference_trees = sum(map(len, references))
+        reference = pool(references).distinct()
         coverage = float(reference.weights[support.generates(reference.topologies)].sum())
     if out is not None:
         write_support(support, out)
@@ -229,5 +232,6 @@ def summarize_support(
         splits=len(support.splits),
         tables=support.table_count,
         parameters=support.parameter_count,
+        reference_trees=reference_trees,
         coverage=coverage,
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from phloem.arrays import FloatArray, IntArray
 from phloem.data.nexus import is_nexus, unquote
-from phloem.errors import NotBinary, PhloemError, TaxonMismatch, TreeFormatError, listed, quoted
+from phloem.errors import NotBinary, PhloemError, TaxonMismatch, TreeFormatError, counted, listed, quoted
 from phloem.kernels.trees import newick
 from phloem.storage.files import read_bytes
 from phloem.trees.nexus import TreeText, locate_trees, place, problem, scan_nexus, scan_statements, syntax_problem
@@ -161,7 +161,8 @@ def _settle_taxa(text: TreeText, taxa: Sequence[str] | None) -> tuple[str, ...]:
     names = _leaf_names(text, 0)
     if len(names) < 3:
         where = place(text.source, text.buffer, first, int(text.starts[0]))
-        raise TreeFormatError(f"{where}: this tree has {len(names)} taxa. At least 3 are needed.")
+        count = counted(len(names), "taxon", "taxa")
+        raise TreeFormatError(f"{where}: this tree has {count}. At least 3 are needed, and 4 for topologies to differ.")
     if taxa is not None:
         check_same_taxa(names, taxa, place(text.source, text.buffer, first, int(text.starts[0])))
         return tuple(taxa)

@@ -8,7 +8,7 @@ from numbers import Integral
 import numpy as np
 
 from phloem.arrays import FloatArray, IntArray, LongArray, WordArray, read_only
-from phloem.errors import BadArgument, TaxonMismatch, listed
+from phloem.errors import BadArgument, TaxonMismatch, counted, listed
 from phloem.trees.topology import Selection, TopologyBatch, pack_rows
 from phloem.trees.tree import Tree, WeightedTrees, check_weights
 
@@ -218,5 +218,5 @@ def count_burnin(burnin: int | float, trees: int, source: str) -> int:
     if dropped < 0:
         raise BadArgument(f"{source}: burn-in {burnin}: give a count of trees or a fraction from 0 up to 1.")
     if dropped >= trees:
-        raise BadArgument(f"{source}: burn-in {burnin} drops all {trees} trees. Give a smaller one.")
+        raise BadArgument(f"{source}: burn-in {burnin} leaves nothing of {counted(trees, 'tree')}. Give a smaller one.")
     return dropped

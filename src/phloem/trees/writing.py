@@ -1,11 +1,12 @@
 """Writing trees: Newick and NEXUS that FigTree, DendroPy, Biopython and R's ape read back.
 
 Samples are plain trees with weights. Summary trees are written in two ways: annotated (supports, lengths and intervals
-as comments) or supported (supports as node labels, which every program reads).
+as comments, which FigTree and treeio read) or labelled (supports as node labels, which ape reads). No tree has both:
+treeio tells nodes apart by their labels, and two clades may have the same support.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from phloem.arrays import FloatArray, IntArray
@@ -20,6 +21,7 @@ NEXUS_SUFFIXES = (".nex", ".nexus", ".t", ".trees")
 # Labels that need no quotes. NEXUS has more punctuation: Biopython stops at a bare hyphen there.
 PLAIN_LABEL = re.compile(r"[^\s()\[\]{},;:='\"]+")
 PLAIN_NEXUS_LABEL = re.compile(r"[^\s()\[\]{}/\\,;:=*'\"`+<>-]+")
+NO_BRACKETS = str.maketrans("[]", "()")  # which would end a comment
 
 
 def write_trees(sample: TreeSample, path: str | Path) -> None:
@@ -35,12 +37,15 @@ def write_newick(sample: TreeSample, path: str | Path) -> None:
     _write_lines(path, format_newick(sample.topologies, sample.taxa, sample.branch_lengths))
 
 
-def write_nexus(sample: TreeSample, path: str | Path) -> None:
-    """A TREES block with a translate table and `[&W …]` weights, as MrBayes writes them."""
+def write_nexus(sample: TreeSample, path: str | Path, *, comments: Sequence[str] = ()) -> None:
+    """A TREES block with a translate table and `[&W …]` weights, as MrBayes writes them.
+
+    comments: lines about the trees, for whoever opens the file.
+    """
     trees = format_newick(sample.topologies, _numbers(sample.taxa), sample.branch_lengths)
     weighted = enumerate(zip(sample.weights.tolist(), trees, strict=True), 1)
     statements = (f"tree tree_{number} = [&U] [&W {weight!r}] {tree}" for number, (weight, tree) in weighted)
-    _write_lines(path, _nexus_lines(sample.taxa, statements))
+    _write_lines(path, _nexus_lines(sample.taxa, statements, comments))
 
 
 def is_nexus_name(path: Path) -> bool:
@@ -81,15 +86,35 @@ def format_annotated(summary: SummaryTree) -> str:
     return _format_summary(summary, _leaf_labels(summary.taxa, summary.tree.leaf_count), _annotations(summary))
 
 
-def write_annotated_nexus(trees: Mapping[str, SummaryTree], path: str | Path) -> None:
-    """Named summary trees on the same taxa, annotated as by `format_annotated`, for FigTree; rooted ones get `[&R]`."""
+def write_annotated_nexus(trees: Mapping[str, SummaryTree], path: str | Path, *, comments: Sequence[str] = ()) -> None:
+    """Named summary trees on the same taxa, annotated as by `format_annotated`, for FigTree; rooted ones get `[&R]`.
+
+    comments: lines about the trees, for whoever opens the file.
+    """
+    _write_summaries(trees, path, _annotations, comments)
+
+
+def write_labelled_nexus(trees: Mapping[str, SummaryTree], path: str | Path, *, comments: Sequence[str] = ()) -> None:
+    """The same with nothing but supports, from 0 to 1, as labels of interior nodes: `(C:0.1,D:0.3)0.97:0.1`, for ape.
+
+    Labels have a decimal point, so that none is a number of the translate table.
+    """
+    _write_summaries(trees, path, _labels, comments)
+
+
+def _write_summaries(
+    trees: Mapping[str, SummaryTree],
+    path: str | Path,
+    notes: Callable[[SummaryTree], list[str]],
+    comments: Sequence[str],
+) -> None:
     if not trees:
         raise BadArgument(f"{path}: no trees to write. Give one or more.")
     taxa = next(iter(trees.values())).taxa
     if any(summary.taxa != taxa for summary in trees.values()):
         raise TaxonMismatch(f"{path}: trees in one file need the same taxa in the same order.")
-    statements = [_summary_statement(name, summary, _annotations(summary)) for name, summary in trees.items()]
-    _write_lines(path, _nexus_lines(taxa, statements))
+    statements = [_summary_statement(name, summary, notes(summary)) for name, summary in trees.items()]
+    _write_lines(path, _nexus_lines(taxa, statements, comments))
 
 
 def write_annotated_newick(summary: SummaryTree, path: str | Path) -> None:
@@ -140,6 +165,12 @@ def _supports(summary: SummaryTree, scale: float, form: str) -> list[str]:
     return [""] * leaf_count + ["" if support != support else form.format(scale * support) for support in interior]
 
 
+def _labels(summary: SummaryTree) -> list[str]:
+    """The support of each interior branch to six decimals, and to one at least, (nodes,)."""
+    shortest = (text.rstrip("0") for text in _supports(summary, 1, "{:.6f}"))
+    return [text + "0" if text.endswith(".") else text for text in shortest]
+
+
 def _format_summary(summary: SummaryTree, labels: Sequence[str], notes: Sequence[str]) -> str:
     """Newick with a note and the mean length after each leaf's label and each node's bracket."""
     lengths = map(_format_length, summary.length.tolist())
@@ -154,7 +185,7 @@ def _summary_statement(name: str, summary: SummaryTree, notes: Sequence[str]) ->
     return f"tree {quote_label(name, PLAIN_NEXUS_LABEL)} = [&{rooting}] {tree}"
 
 
-def _nexus_lines(taxa: Sequence[str], statements: Iterable[str]) -> Iterator[str]:
+def _nexus_lines(taxa: Sequence[str], statements: Iterable[str], comments: Sequence[str] = ()) -> Iterator[str]:
     """A NEXUS file with a TAXA block and a TREES block, whose statements call the taxa 1, 2, …
 
     Each entry of the translate table, and its semicolon, is on a separate line: ape works by lines, and would take a
@@ -162,6 +193,7 @@ def _nexus_lines(taxa: Sequence[str], statements: Iterable[str]) -> Iterator[str
     """
     names = [quote_label(name, PLAIN_NEXUS_LABEL) for name in taxa]
     yield "#NEXUS"
+    yield from (f"[{' '.join(comment.translate(NO_BRACKETS).split())}]" for comment in comments)
     yield "begin taxa;"
     yield f"    dimensions ntax={len(names)};"
     yield "    taxlabels"

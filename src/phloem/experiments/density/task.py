@@ -18,7 +18,7 @@ from phloem.energy.density import enumerate_density
 from phloem.energy.nce import best_loss
 from phloem.energy.noise import MOST_TAXA_TO_LIST
 from phloem.energy.training import DensityReport
-from phloem.errors import BadArgument, FileProblem
+from phloem.errors import BadArgument, FileProblem, counted
 from phloem.experiments.density.figure import experiment_figure
 from phloem.experiments.density.page import density_page
 from phloem.experiments.density.results import DensityExperiment, Repeat, density_rows
@@ -125,8 +125,8 @@ def _check(request: ExperimentRequest, fits: Sequence[_Fit]) -> dict[str, Any]:
             steps = DENSITY.read(read_bytes(path).decode(errors="replace"), str(path)).steps
             if steps != request.steps:
                 raise FileProblem(
-                    f"{path.parent}: was started with {steps:,} steps, not {request.steps:,}. Leave out --steps to "
-                    "resume it, or name another --out."
+                    f"{path.parent}: was started with {counted(steps, 'step')}, not {request.steps:,}. Leave out "
+                    "--steps to resume it, or name another --out."
                 )
     return {"noise": "uniform"} | ({} if request.steps is None else {"steps": request.steps})
 
