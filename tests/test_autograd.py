@@ -329,3 +329,47 @@ def test_inputs_that_change_before_the_gradient_is_taken_are_noticed():
     lengths.detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         lengths.sum().backward()
+
+
+@pytest.mark.parametrize("name", ["Jukes–Cantor", "GTR", "posterior", "lognormal", "subsplits", "table", "gcn", "ggnn"])
+def test_single_precision_is_nearly_the_same_and_keeps_its_kind(name):
+    case = CASES[name]
+    single = Case(case.function, tuple(tensor.float() for tensor in case.inputs))
+    found = expected_gradients(single)
+    assert all(gradient.dtype == torch.float32 for gradient in found)
+    torch.testing.assert_close([g.double() for g in found], list(expected_gradients(case)), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize(
+    "wrong",
+    [Tensor.half, Tensor.bfloat16, Tensor.long, Tensor.cdouble],
+    ids=lambda method: method.__name__,
+)
+def test_what_kernels_cannot_read_is_refused(name, wrong):
+    case = CASES[name]
+    with pytest.raises(BadArgument, match=r"precision|dense|same dtype"):
+        case.function(*map(wrong, case.inputs))
+
+
+@pytest.mark.parametrize("name", ["Jukes–Cantor", "GTR", "posterior", "transitions", "lognormal", "gamma rates"])
+@pytest.mark.parametrize("wrong", [Tensor.to_sparse, Tensor.numpy, Tensor.tolist], ids=lambda method: method.__name__)
+def test_what_is_no_dense_tensor_is_refused(name, wrong):
+    case = CASES[name]
+    with pytest.raises(BadArgument, match=r"dense|torch tensor"):
+        case.function(*map(wrong, case.inputs))
+
+
+@pytest.mark.parametrize("shape", [(7,), (1, 3, 7), (3, 6), (0, 7), (7, 3)])
+def test_lengths_of_another_shape_are_refused(shape):
+    target = TreePosterior(TreeLikelihood(PATTERNS))
+    for function in (target.likelihood, target.prior, target.log_joint):
+        with pytest.raises(BadArgument, match=r"\(3, 7\) is needed"):
+            function(TOPOLOGIES, torch.ones(shape))
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("states", [torch.ones(24, 5), torch.ones(23, 4), torch.ones(24), torch.ones(24, 4).double()])
+def test_states_of_another_shape_or_precision_are_refused(name, states):
+    with pytest.raises(BadArgument):
+        CONVOLUTIONS[name](4, 3)(DenseStates(states), GRAPH)

@@ -17,6 +17,7 @@ from phloem.errors import BadArgument
 Outputs = Tensor | tuple[Tensor, ...]
 Gradients = tuple[Tensor | None, ...]
 Result = TypeVar("Result")
+PRECISIONS = (torch.float64, torch.float32)
 
 
 class Operation(ABC):
@@ -38,7 +39,7 @@ class Operation(ABC):
 
     def __call__(self, *inputs: Tensor | None) -> Any:
         """The outputs, with gradients."""
-        check_on_cpu(*inputs)
+        check_tensors(*inputs)
         if torch.is_autocast_enabled("cpu"):
             with torch.autocast("cpu", enabled=False):
                 return self(*inputs)
@@ -159,7 +160,7 @@ def _in_full_precision(operation: Operation, wanted: tuple[bool, ...], gradients
 
 def outside_transforms(function: Callable[[Tensor], Result], tensor: Tensor) -> Result:
     """What a function finds in a tensor's plain values; it is not recorded, and returns no tensors."""
-    check_on_cpu(tensor)
+    check_tensors(tensor)
     if not _transforms_are_active():
         return function(tensor.detach())
     result: Result = _Outside.apply(function, tensor)()
@@ -184,11 +185,17 @@ class _Outside(_Refusing):
         pass
 
 
-def check_on_cpu(*tensors: Tensor | None) -> None:
-    """Raise for a tensor that is elsewhere, or nowhere as on torch's meta device."""
+def check_tensors(*tensors: Tensor | None) -> None:
+    """Raise for what kernels cannot read: another precision, another device, or no tensor at all."""
     for tensor in tensors:
-        if tensor is not None and not tensor.is_cpu:
-            raise BadArgument(f"a tensor on device {tensor.device}: phloem computes on the CPU. Move it there.")
+        if tensor is None:
+            continue
+        if not isinstance(tensor, Tensor):
+            raise BadArgument(f"a {type(tensor).__name__} where a torch tensor is needed: use torch.as_tensor.")
+        if not tensor.is_cpu or tensor.layout != torch.strided:
+            raise BadArgument(f"a tensor on {tensor.device}, {tensor.layout}: phloem needs dense ones on the CPU.")
+        if tensor.dtype not in PRECISIONS:
+            raise BadArgument(f"a tensor of {tensor.dtype}: phloem needs single or double precision, torch.float64.")
 
 
 def is_constant(tensor: Tensor) -> bool:

@@ -124,6 +124,8 @@ class TreeGraph:
 
     def gather(self, states: Tensor) -> Tensor:
         """The states of each node's neighbours, (nodes, width, channels); values at padding are meaningless."""
+        if len(states) != self.node_count:
+            raise BadArgument(f"states of {len(states)} nodes for a graph of {self.node_count} nodes.")
         return states[self.neighbor_index]
 
 
@@ -151,6 +153,8 @@ class NodeStates(ABC):
 
     def linear(self, weight: Tensor) -> Tensor:
         """W·h for every node, (nodes, outputs), from weight (outputs, channels), with gradients."""
+        if weight.dtype != self.dtype:
+            raise BadArgument(f"states in {self.dtype}: the weight must have the same dtype, not {weight.dtype}.")
         result: Tensor = _Linear(self)(self.source, weight)
         return result
 
@@ -165,13 +169,17 @@ class DenseStates(NodeStates):
     """States held as a matrix."""
 
     def __init__(self, states: Tensor) -> None:
+        if states.ndim != 2:
+            raise BadArgument(f"states of shape {tuple(states.shape)}: give them as (nodes, channels).")
         self.source = states
         self.node_count = len(states)
         self.dtype = states.dtype
 
     def product(self, weight: Tensor) -> Tensor:
         """W·h for every node."""
-        return self.dense() @ weight.T
+        states = self.dense()
+        _check_channels(weight, states.shape[1])
+        return states @ weight.T
 
     def weight_gradient(self, gradient: Tensor) -> Tensor:
         """The weight's gradient."""
@@ -210,6 +218,7 @@ class RawStates(NodeStates):
 
     def product(self, weight: Tensor) -> Tensor:
         """W·h for every node."""
+        _check_channels(weight, self._topologies.taxon_count)
         if self._features is not None:
             return self._features @ weight.T
         rows = project_tips(self._topologies.neighbors, weight.T.contiguous().numpy())
@@ -229,6 +238,11 @@ class RawStates(NodeStates):
         taxa = self._topologies.taxon_count
         one_hot = np.eye(taxa, dtype=np.float32 if self.dtype == torch.float32 else np.float64)
         return torch.from_numpy(project_tips(self._topologies.neighbors, one_hot).reshape(-1, taxa))
+
+
+def _check_channels(weight: Tensor, channels: int) -> None:
+    if weight.shape[1] != channels:
+        raise BadArgument(f"states of {channels} channels for a layer of {weight.shape[1]}. Give as many.")
 
 
 def tree_states(trees: Sequence[Tree], dtype: torch.dtype) -> DenseStates:
@@ -499,6 +513,8 @@ class GatedMessages(Layer):
         message, input_weight, recurrent_weight, input_bias, recurrent_bias = self.parameters
         narrow = states.dense().contiguous()
         channels, inputs = len(message), narrow.shape[1]
+        if inputs > channels:
+            raise BadArgument(f"states of {inputs} channels for a layer of {channels}. Give as many, or fewer.")
         both = 2 * channels  # reset and update, where input and state are added up
         old, sums = _widened(narrow, channels), _neighbor_sums(narrow, graph)
         by_sums = input_weight @ message[:, :inputs]  # W_ih·Σ W·h_u = (W_ih·W)·Σ h_u

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from phloem.arrays import AnyArray
+from phloem.autograd import check_tensors
 from phloem.config import EvaluationConfig, TrainingConfig
 from phloem.errors import BadArgument
 from phloem.inference.draws import DrawCollector
@@ -97,6 +98,7 @@ class Adam:
         self._parameters = list(parameters)
         if len(set(map(id, self._parameters))) != len(self._parameters):
             raise BadArgument("Adam: a parameter was given twice. Give each once.")
+        check_tensors(*self._parameters)
         for parameter in self._parameters:
             if not parameter.is_leaf:
                 raise BadArgument("Adam: a tensor is the result of a computation. Give parameters only.")

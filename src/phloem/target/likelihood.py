@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from phloem.arrays import FloatArray, RealArray
-from phloem.autograd import Operation, plain_values
+from phloem.autograd import Operation, check_tensors, plain_values
 from phloem.data.patterns import SitePatterns, merge_relabelled
 from phloem.errors import BadArgument
 from phloem.kernels.likelihood import jukes_cantor, pruning
@@ -239,9 +239,7 @@ def check_branch_lengths(topologies: TopologyBatch, branch_lengths: Tensor, taxo
     """Raise unless there is one finite length >= 0 for every branch of trees on that many taxa."""
     if topologies.taxon_count != taxon_count:
         raise BadArgument(f"trees on {topologies.taxon_count} taxa for an alignment of {taxon_count}.")
-    expected = (len(topologies), topologies.branch_count)
-    if tuple(branch_lengths.shape) != expected:
-        raise BadArgument(f"branch lengths of shape {tuple(branch_lengths.shape)}: {expected} is needed.")
+    check_shape(topologies, branch_lengths)
     lengths = plain_values(branch_lengths)
     good = (lengths >= 0) & (lengths < np.inf)
     if not good.all():
@@ -250,3 +248,11 @@ def check_branch_lengths(topologies: TopologyBatch, branch_lengths: Tensor, taxo
             f"tree {tree + 1}, branch {branch}: length {lengths[tree, branch]:g}. "
             "Lengths must be finite and not negative."
         )
+
+
+def check_shape(topologies: TopologyBatch, branch_lengths: Tensor) -> None:
+    """Raise unless there is one length for every branch, in single or double precision."""
+    check_tensors(branch_lengths)
+    expected = (len(topologies), topologies.branch_count)
+    if tuple(branch_lengths.shape) != expected:
+        raise BadArgument(f"branch lengths of shape {tuple(branch_lengths.shape)}: {expected} is needed.")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from phloem.errors import BadArgument
-from phloem.target.likelihood import TreeLikelihood
+from phloem.target.likelihood import TreeLikelihood, check_shape
 from phloem.trees.generation import topology_count
 from phloem.trees.topology import TopologyBatch
 
@@ -24,6 +24,8 @@ class TreePrior:
 
     def __call__(self, topologies: TopologyBatch, branch_lengths: Tensor) -> Tensor:
         """Log density of each tree with its lengths, (batch,)."""
+        check_shape(topologies, branch_lengths)
+        branch_lengths = branch_lengths.double()
         constant = topologies.branch_count * math.log(self.rate) - math.log(topology_count(topologies.taxon_count))
         constants = branch_lengths.new_full((len(topologies),), constant)
         rates = branch_lengths.new_full((topologies.branch_count,), -self.rate)

@@ -10,7 +10,7 @@ from scipy import special
 from torch import Tensor
 
 from phloem.arrays import FloatArray
-from phloem.autograd import Operation, check_on_cpu, is_constant, plain_values
+from phloem.autograd import Operation, check_tensors, is_constant, plain_values
 from phloem.config import ModelConfig
 from phloem.config.model import EMPIRICAL
 from phloem.data.patterns import SitePatterns
@@ -109,7 +109,7 @@ class _DiscreteGamma(Operation):
         step = 2e-3 * value
         ahead = [discrete_gamma(value + offset * step, self.categories, self.method) for offset in (-2, -1, 1, 2)]
         self.slope = (ahead[0] - 8 * ahead[1] + 8 * ahead[2] - ahead[3]) / (12 * step)
-        return torch.as_tensor(discrete_gamma(value, self.categories, self.method), dtype=shape.dtype)
+        return torch.from_numpy(discrete_gamma(value, self.categories, self.method))
 
     def gradients(self, _wanted: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor, ...]:
         """The shape's gradient."""
@@ -126,16 +126,15 @@ class SiteRates:
     invariant: Tensor | None = None
 
     def __post_init__(self) -> None:
-        if self.shape is not None and not 1e-3 <= plain_values(self.shape).item() <= 1e4:
-            raise BadArgument(f"gamma shape {plain_values(self.shape).item():g}: must be from 0.001 to 10000.")
+        shape, invariant = _number(self.shape, "gamma shape"), _number(self.invariant, "proportion of invariant sites")
+        if shape is not None and not 1e-3 <= shape <= 1e4:
+            raise BadArgument(f"gamma shape {shape:g}: must be from 0.001 to 10000.")
         if not 1 <= self.categories <= LARGEST_CATEGORIES:
             raise BadArgument(f"{self.categories} rate categories: give 1 to {LARGEST_CATEGORIES}.")
         if self.method not in ("mean", "median"):
             raise BadArgument(f"rates of method {self.method!r}: choose 'mean' or 'median'.")
-        if self.invariant is not None and not 0 <= plain_values(self.invariant).item() < 1:
-            raise BadArgument(
-                f"proportion of invariant sites {plain_values(self.invariant).item():g}: must be from 0 up to 1."
-            )
+        if invariant is not None and not 0 <= invariant < 1:
+            raise BadArgument(f"proportion of invariant sites {invariant:g}: must be from 0 up to 1.")
 
     @property
     def is_uniform(self) -> bool:
@@ -223,7 +222,7 @@ class SubstitutionModel:
 
     def transition_matrices(self, branch_lengths: Tensor) -> Tensor:
         """P for each branch and rate category, (…, categories, 4, 4), from lengths (…)."""
-        check_on_cpu(branch_lengths)
+        check_tensors(branch_lengths)
         times = branch_lengths[..., None] * self.site_rates.rates()
         matrices: Tensor = TransitionMatrices()(self.rate_matrix(), self.frequencies.detach(), times)
         return matrices
@@ -277,6 +276,16 @@ def _two_rates(purine_kappa: Number, pyrimidine_kappa: Number) -> Tensor:
 
 def _tensor(values: Numbers | Number) -> Tensor:
     return torch.as_tensor(values, dtype=torch.float64)
+
+
+def _number(value: Tensor | None, what: str) -> float | None:
+    """The value of a tensor that holds one number."""
+    if value is None:
+        return None
+    numbers = plain_values(value)
+    if numbers.size != 1:
+        raise BadArgument(f"{what} of shape {numbers.shape}: give one number.")
+    return float(numbers.item())
 
 
 def _check_positive(values: Tensor, count: int, what: str) -> None:

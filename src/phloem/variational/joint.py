@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from phloem.arrays import BoolArray, FloatArray, IntArray
-from phloem.autograd import Operation
+from phloem.autograd import Operation, check_tensors
 from phloem.errors import BadArgument, FileProblem
 from phloem.features.convolutions import CONVOLUTIONS, BranchReadout, ConvolutionChoice, NodeFeatures
 from phloem.features.layers import run
@@ -75,6 +75,7 @@ class Lognormal(BranchDistribution):
     parameters_per_branch = 2
 
     def __init__(self, parameters: Tensor) -> None:
+        check_tensors(parameters)
         if parameters.ndim != 3 or parameters.shape[2] != self.parameters_per_branch:
             raise BadArgument(
                 f"lognormal: parameters of shape {tuple(parameters.shape)}. Give them as (batch, branches, 2)."
@@ -99,6 +100,7 @@ class Lognormal(BranchDistribution):
 
     def log_prob(self, lengths: Tensor) -> Tensor:
         """Log-density of given lengths, (batch,); -inf where one is not positive."""
+        check_tensors(lengths)
         if lengths.shape != self._parameters.shape[:2]:
             raise BadArgument(
                 f"lognormal: lengths of shape {tuple(lengths.shape)} for {tuple(self._parameters.shape[:2])} branches."
@@ -208,7 +210,7 @@ class _SumRows(Operation):
         """The sums, (len(rows), columns)."""
         self.shape = table.shape
         sums = table.new_empty((len(self.rows), table.shape[1]))
-        sum_rows(table.detach().numpy(), self.rows, sums.numpy())
+        sum_rows(table.detach().contiguous().numpy(), self.rows, sums.numpy())
         return sums
 
     def gradients(self, _wanted: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor, ...]:
