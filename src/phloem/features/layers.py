@@ -122,6 +122,21 @@ class TreeGraph:
         """True where there is no neighbour, (nodes, width)."""
         return torch.from_numpy(self.neighbors < 0)
 
+    @cached_property
+    def edge_index(self) -> Tensor:
+        """Both directions of every branch, (2, 2 · branches), sender above receiver, as PyTorch Geometric takes them.
+
+        Edges come in the order of their receivers.
+        """
+        receivers, slots = np.nonzero(self.neighbors >= 0)
+        return torch.from_numpy(np.stack([self.neighbors[receivers, slots], receivers]).astype(np.int64))
+
+    @cached_property
+    def batch(self) -> Tensor:
+        """The number of each node's tree, (nodes,), as PyTorch Geometric pools by."""
+        sizes = np.diff(self.tree_starts)
+        return torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes))
+
     def gather(self, states: Tensor) -> Tensor:
         """The states of each node's neighbours, (nodes, width, channels); values at padding are meaningless."""
         if len(states) != self.node_count:
