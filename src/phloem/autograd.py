@@ -34,7 +34,7 @@ class Operation(ABC):
         """The outputs. wanted: which of the inputs, tensors or None, may need a gradient."""
 
     @abstractmethod
-    def gradients(self, wanted: tuple[bool, ...], *output_gradients: Tensor) -> Gradients:
+    def gradients(self, wanted: tuple[bool, ...], *output_gradients: Any) -> Gradients:
         """The gradient of every input, or None for one that is not wanted, from those of the outputs."""
 
     def __call__(self, *inputs: Tensor | None) -> Any:

@@ -18,7 +18,7 @@ from phloem.config import EvaluationConfig, TrainingConfig
 from phloem.errors import BadArgument
 from phloem.inference.draws import DrawCollector
 from phloem.inference.evaluation import draw_log_weights
-from phloem.inference.particles import ESTIMATORS, check_same_taxa, doubly_reparameterized, draw_particles
+from phloem.inference.particles import ESTIMATORS, Estimator, check_same_taxa, doubly_reparameterized, draw_particles
 from phloem.kernels.training import adam_update
 from phloem.random_streams import RandomStream
 from phloem.runs.driver import Trainable, report_steps, take_steps
@@ -164,13 +164,24 @@ class StepInfo(NamedTuple):
 
 
 class Training(Trainable):
-    """A model being trained towards a target. The random numbers of a step depend on the seed and its number alone."""
+    """A model being trained towards a target. The random numbers of a step depend on the seed and its number alone.
+
+    estimator: in place of the one that the config names.
+    """
 
     name = "training"
     value = "bound"
     advice = "Use a lower learning rate (--set training.rate=0.001) or more --steps, which make the warm-up longer."
 
-    def __init__(self, model: JointModel, target: TreePosterior, config: TrainingConfig, *, seed: int) -> None:
+    def __init__(
+        self,
+        model: JointModel,
+        target: TreePosterior,
+        config: TrainingConfig,
+        *,
+        seed: int,
+        estimator: Estimator | None = None,
+    ) -> None:
         super().__init__(config.steps)
         check_same_taxa(model, target)
         self.model = model
@@ -178,7 +189,7 @@ class Training(Trainable):
         self.config = config
         self.seed = seed
         self._stream = RandomStream(seed, "training")
-        self._estimator = ESTIMATORS[config.estimator]
+        self._estimator = estimator or ESTIMATORS[config.estimator]
         self._topology_adam = Adam(model.network.parameters())
         self._branch_adam = Adam(model.branches.parameters(), clipping=config.clipping)
 

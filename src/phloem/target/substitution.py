@@ -12,9 +12,9 @@ from torch import Tensor
 from phloem.arrays import FloatArray
 from phloem.autograd import Operation, check_tensors, is_constant, plain_values
 from phloem.config import ModelConfig
-from phloem.config.model import EMPIRICAL
+from phloem.config.model import ALIASES, EMPIRICAL, MODEL_PARAMETERS
 from phloem.data.patterns import SitePatterns
-from phloem.errors import BadArgument
+from phloem.errors import BadArgument, ConfigError
 
 Method = Literal["mean", "median"]
 LARGEST_CATEGORIES = 64
@@ -317,6 +317,30 @@ def build_model(config: ModelConfig, patterns: SitePatterns) -> SubstitutionMode
         "GTR": lambda: gtr(exchangeabilities, frequencies, rates),
     }
     return builders[config.name]()
+
+
+def describe_model(model: SubstitutionModel, patterns: SitePatterns) -> ModelConfig | None:
+    """The configuration from which `build_model` makes this model; None if there is none."""
+    told = model.describe()
+    name = ALIASES.get(told["name"], told["name"])
+    rates = tuple(told["exchangeabilities"])
+    parameters = {
+        "kappa": (rates[1], rates[4]) if name == "TN93" else (rates[1],),
+        "frequencies": tuple(told["frequencies"]),
+        "rates": rates,
+    }
+    try:
+        config = ModelConfig(
+            name,
+            **{parameter: parameters[parameter] for parameter in MODEL_PARAMETERS.get(name, ())},
+            gamma=told["gamma_categories"],
+            alpha=told["gamma_shape"],
+            median_rates=told["gamma_method"] == "median",
+            invariant=told["invariant"],
+        )
+    except ConfigError:
+        return None
+    return config if build_model(config, patterns).describe() == told else None
 
 
 def empirical_frequencies(patterns: SitePatterns) -> list[float]:

@@ -296,16 +296,27 @@ class GraphModel(BranchModel):
         return np.ones(len(topologies), np.bool_)
 
 
-def build_branch_model(name: str, support: SubsplitSupport, *, depth: int = 2, width: int = 100) -> BranchModel:
-    """The branch model with this name for the taxa of a support; depth and width are for graph models."""
+def build_branch_model(
+    name: str,
+    support: SubsplitSupport,
+    *,
+    depth: int = 2,
+    width: int = 100,
+    convolution: ConvolutionChoice | None = None,
+    family: type[BranchDistribution] = Lognormal,
+) -> BranchModel:
+    """The branch model with this name for the taxa of a support; depth and width are for graph models.
+
+    convolution: in place of the one that a graph model is named after.
+    """
     if name == "split":
-        return SplitModel(support)
+        return SplitModel(support, family)
     if name == "psp":
-        return PspModel(support)
+        return PspModel(support, family)
     if name not in (*CONVOLUTIONS, "mlp"):
         known = ("split", "psp", "mlp", *CONVOLUTIONS)
         raise BadArgument(f"unknown branch-length model {name}: choose one of {', '.join(known)}.")
-    return GraphModel(len(support.taxa), name, depth=depth, width=width)
+    return GraphModel(len(support.taxa), convolution or name, depth=depth, width=width, family=family)
 
 
 class TreeDraw(NamedTuple):
