@@ -50,7 +50,7 @@ class _Refusing(torch.autograd.Function):
     """What is not available says so in a line."""
 
     @staticmethod
-    def vmap(_info: Any, _in_dims: Any, *_: Any) -> NoReturn:
+    def vmap(_info: Any, _in_dims: Any, *_: Any) -> Any:
         raise BadArgument("vmap is not available here. Give all trees in one batch.")
 
     @staticmethod

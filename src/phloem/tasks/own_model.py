@@ -76,12 +76,13 @@ def _settings(
     own = [MODEL + type(model).__name__]
     if substitution is None:
         own.append("substitution " + name_of(likelihood.model.name))
-    if not isinstance(prior, TreePrior):
+    is_usual = type(prior) is TreePrior  # a subclass is another prior
+    if not is_usual:
         own.append("prior " + name_of(prior))
     return InferConfig(
         seed=seed,
         runs=1,
-        prior_rate=(prior if isinstance(prior, TreePrior) else TreePrior()).rate,
+        prior_rate=prior.rate if isinstance(prior, TreePrior) else TreePrior().rate,
         own=", ".join(own),
         model=substitution or ModelConfig(),
         training=training,

@@ -163,7 +163,7 @@ def check_family(family: Any) -> None:
     _check_shape(f"{what}, log_prob of lengths", density, (TREES,), torch.float64)
     if not torch.allclose(density, sample[1], rtol=ROUNDING, atol=ROUNDING):
         raise BadArgument(
-            f"{what}: log_prob of a sample is {float(density[0]):g}, but sample says {float(sample[1][0]):g}."
+            f"{what}: log_prob of a sample is {density[0].item():g}, but sample says {sample[1][0].item():g}."
         )
 
 
