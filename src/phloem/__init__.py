@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from phloem.tasks.gap import measure_gaps as measure_gaps
     from phloem.tasks.infer import infer as infer
     from phloem.tasks.opening import open_posterior as open_posterior
+    from phloem.tasks.own_model import posterior_of as posterior_of
     from phloem.tasks.posterior import Posterior as Posterior
     from phloem.tasks.posterior import load_posterior as load_posterior
     from phloem.tasks.search import bootstrap as bootstrap

@@ -178,6 +178,7 @@ CASES = {
     "prior_rate": ("", "10.0", "5.0"),
     "seed": ("", "1", "7"),
     "runs": ("", "2", "3"),
+    "own": ("", '"prior Gamma"', '"prior Uniform"'),
     "model.name": ("", '"JC"', '"F81"'),
     "model.kappa": ('name = "K80"', "[2.0]", "[3.0]"),
     "model.frequencies": ('name = "F81"', '"empirical"', "[0.1, 0.2, 0.3, 0.4]"),

@@ -45,9 +45,9 @@ def test_every_row_is_a_plain_computation():
     held_out = sample_of(all_topologies(6)[[10, 3, 50, 10, 41, 60]], [1, 2, 3, 4, 5, 0])
     shares = {10: 5 / 15, 3: 2 / 15, 50: 3 / 15, 41: 5 / 15}
     trees = nested(all_topologies(6))
-    known = dict(zip(nested(density.sample.topologies), density.sample.weights.tolist(), strict=True))
-    averaged = tables_of(density.sample, 0)
-    em = tables_of(density.sample, len(fit_network(density.sample, smoothing=PSEUDO_COUNT).iterations) - 1)
+    known = dict(zip(nested(density.observed.topologies), density.observed.weights.tolist(), strict=True))
+    averaged = tables_of(density.observed, 0)
+    em = tables_of(density.observed, len(fit_network(density.observed, smoothing=PSEUDO_COUNT).iterations) - 1)
     log_prob = density.log_prob(all_topologies(6))
     plain = {
         "frequencies": lambda tree: known.get(trees[tree], 0.0),
@@ -82,7 +82,7 @@ def test_no_tree_is_impossible():
 
 def test_estimates_of_their_own_sample_are_best_by_its_frequencies():
     density = example()
-    rows = {row.estimate: row.log_probability for row in compare(density, density.sample, 1e-6)}
+    rows = {row.estimate: row.log_probability for row in compare(density, density.observed, 1e-6)}
     assert rows["frequencies"] == max(rows.values())
     assert rows["SBN-EM"] >= rows["SBN-SA"]
 

@@ -38,8 +38,8 @@ def test_a_density_comes_back_bit_for_bit(noise, base, tmp_path):
     assert type(back.noise) is type(density.noise)
     assert back.config == density.config
     assert back.taxa == density.taxa
-    np.testing.assert_array_equal(back.sample.weights, density.sample.weights)
-    np.testing.assert_array_equal(back.sample.topologies.parent, density.sample.topologies.parent)
+    np.testing.assert_array_equal(back.observed.weights, density.observed.weights)
+    np.testing.assert_array_equal(back.observed.topologies.parent, density.observed.topologies.parent)
     for one, two in zip(back.normalizer, density.normalizer, strict=True):
         assert one == two or (math.isnan(one) and math.isnan(two))
 
@@ -50,7 +50,9 @@ def test_a_density_comes_back_bit_for_bit(noise, base, tmp_path):
 def test_an_estimated_normaliser_comes_back(normalizer, tmp_path):
     density = trained(5)
     path = tmp_path / "density.safetensors"
-    write_density(type(density)(density.config, density.sample, density.unnormalized, density.noise, normalizer), path)
+    write_density(
+        type(density)(density.config, density.observed, density.unnormalized, density.noise, normalizer), path
+    )
     assert read_density(path).normalizer == normalizer
 
 

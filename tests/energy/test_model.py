@@ -55,8 +55,8 @@ def test_an_energy_is_relative_to_its_base():
 
 def test_a_lower_energy_is_a_higher_probability():
     density = trained(5)
-    energies = density.unnormalized.model.energies(density.sample.topologies)
-    assert energies[density.sample.weights.argmax()] == energies.min()
+    energies = density.unnormalized.model.energies(density.observed.topologies)
+    assert energies[density.observed.weights.argmax()] == energies.min()
 
 
 def test_a_model_knows_its_precision():

@@ -23,7 +23,7 @@ STREAM = RandomStream(2, "report", step=3)
 def test_loss_normaliser_and_divergence_are_plain_sums(noise, base, ratio):
     density = trained(5, noise, base)
     topologies = all_topologies(5)[:10] if noise == "listed" else all_topologies(5)
-    sample = density.sample[[3, 7, 0, 9, 4]]
+    sample = density.observed[[3, 7, 0, 9, 4]]
     data = dict.fromkeys(range(len(topologies)), 0.0)
     for tree, weight in zip((3, 7, 0, 9, 4), sample.weights.tolist(), strict=True):
         data[tree] += weight / sample.weights.sum()

@@ -136,15 +136,6 @@ def test_values_and_gradients_are_those_of_torch_autograd(name):
     torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-9, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["JC69", "GTR", "GTR+I+G"])
-def test_second_derivatives_are_refused_instead_of_being_wrong(name):
-    topologies = all_topologies(4)
-    likelihood = TreeLikelihood(compress(random_alignment(4, 20, 1)), MODELS[name])
-    lengths = random_lengths(topologies, 1).requires_grad_()
-    with pytest.raises(BadArgument, match="second derivatives"):
-        torch.autograd.grad(likelihood(topologies, lengths).sum(), lengths, create_graph=True)
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_branch_gradients_by_finite_differences(name):
     topologies = random_topologies(7, 3, stream=RandomStream(1, "x"))

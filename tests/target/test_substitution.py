@@ -162,14 +162,6 @@ def test_parameters_outside_their_range_are_refused(build, what):
         build()
 
 
-def test_second_derivatives_are_refused_instead_of_being_wrong():
-    time, shape = scalar(0.3).requires_grad_(), scalar(0.5).requires_grad_()
-    with pytest.raises(BadArgument, match="second derivatives"):
-        torch.autograd.grad(MODELS["GTR"].transition_matrices(time).square().sum(), time, create_graph=True)
-    with pytest.raises(BadArgument, match="second derivatives"):
-        torch.autograd.grad(SiteRates(shape).rates().square().sum(), shape, create_graph=True)
-
-
 def test_states_are_counted_where_they_are_known():
     assert count_states(PATTERNS).tolist() == [5, 3, 2, 2]
     assert empirical_frequencies(PATTERNS) == pytest.approx([5 / 12, 3 / 12, 2 / 12, 2 / 12])

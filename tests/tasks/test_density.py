@@ -46,7 +46,7 @@ def resume(out: Path, **options):
 def test_a_fit_writes_its_density_settings_history_and_summary(fitted):
     density = phloem.load_density(fitted)
     assert density.taxa == tuple("ABCDE")
-    np.testing.assert_array_equal(density.sample.weights, five_taxa().normalized().distinct().weights)
+    np.testing.assert_array_equal(density.observed.weights, five_taxa().normalized().distinct().weights)
     assert np.exp(density.log_prob(all_topologies(5))).sum() == pytest.approx(1)
     path = fitted / "config.toml"
     assert DENSITY.read(path.read_text(), str(path)) == density.config
@@ -85,7 +85,7 @@ def test_several_files_count_the_same(tmp_path):
     files = [write_table(tmp_path / "one.tsv", one), write_table(tmp_path / "two.tsv", two)]
     (tmp_path / "two.tsv").write_text((tmp_path / "two.tsv").read_text() * 3)
     density = fit(tmp_path / "density", files)
-    np.testing.assert_allclose(density.sample.weights, (one.weights + two.weights) / 2)
+    np.testing.assert_allclose(density.observed.weights, (one.weights + two.weights) / 2)
 
 
 def stop_at(share: float, how: int = signal.SIGINT):

@@ -255,18 +255,6 @@ def test_absurd_samples_are_finite_and_so_are_their_gradients(path_only):
     assert torch.isfinite(parameters.grad).all()
 
 
-@pytest.mark.parametrize("name", ["split", "psp", "edge"])
-def test_second_derivatives_are_refused_instead_of_being_wrong(name):
-    model = build(name)
-    sample = model(example_topologies()).sample(stream=RandomStream(1, "lengths"))
-    with pytest.raises(BadArgument, match="second derivatives"):
-        torch.autograd.grad(sample.lengths.sum(), list(model.parameters()), create_graph=True)
-    with pytest.raises(BadArgument, match="second derivatives"):
-        torch.autograd.grad(
-            model.branch_parameters(example_topologies()).sum(), list(model.parameters()), create_graph=True
-        )
-
-
 def test_half_precision_is_refused():
     with pytest.raises(BadArgument, match="single or double"):
         GraphModel(TAXA, width=4).half().branch_parameters(example_topologies())

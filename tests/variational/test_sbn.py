@@ -253,10 +253,3 @@ def test_bad_arguments_are_refused():
         SubsplitNetwork(network.support, torch.zeros(3, dtype=torch.float64))
     with pytest.raises(BadArgument, match="double precision"):
         SubsplitNetwork(network.support, torch.zeros(network.support.parameter_count))
-
-
-def test_second_derivatives_are_refused_instead_of_being_wrong():
-    network = random_network(all_topologies(5), 1)
-    values = network.log_prob(all_topologies(5))
-    with pytest.raises(BadArgument, match="second derivatives"):
-        torch.autograd.grad(values.sum(), network.logits, create_graph=True)

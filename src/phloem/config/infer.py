@@ -125,7 +125,8 @@ class InferConfig:
     """Everything that determines the result of `phloem infer`, given the alignment and the trees for its support.
 
     prior_rate: of the exponential prior on branch lengths. depth, width: of the graph network. seed: the same seed
-    gives the same posterior. runs: independent runs, each with its own seed.
+    gives the same posterior. runs: independent runs, each with its own seed. own: which parts are the user's own
+    objects, given to `phloem.infer` in Python, which fills this in.
     """
 
     branches: str = "edge"
@@ -134,6 +135,7 @@ class InferConfig:
     prior_rate: float = 10.0
     seed: int = 1
     runs: int = 2
+    own: str | None = None
     model: ModelConfig = field(default_factory=ModelConfig)
     support: SupportConfig = field(default_factory=SupportConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)

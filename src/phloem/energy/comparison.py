@@ -38,9 +38,9 @@ def compare(density: TreeDensity, held_out: TreeSample, smoothing: float) -> tup
     trees = trees[trees.weights > 0]
     estimates = {"energy": density.log_prob(trees.topologies)}
     log_uniform = math.log(smoothing) - math.log(topology_count(len(trees.taxa)))
-    others = {"frequencies": _log_frequencies(density.sample, trees)}
+    others = {"frequencies": _log_frequencies(density.observed, trees)}
     for method, name in NAMES.items():
-        fit = fit_network(density.sample, method=method, smoothing=PSEUDO_COUNT)
+        fit = fit_network(density.observed, method=method, smoothing=PSEUDO_COUNT)
         with torch.no_grad():
             others[name] = fit.network.log_prob(trees.topologies).numpy()
     for name, log_prob in others.items():

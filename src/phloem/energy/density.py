@@ -94,14 +94,14 @@ class TreeDensity:
     """q(τ) = base(τ)·exp(-F(τ)) / Z over all topologies on the taxa or, with listed noise, over the list."""
 
     config: DensityConfig
-    sample: TreeSample  # it was fitted to: distinct topologies with weights that sum to one
+    observed: TreeSample  # what it was fitted to: distinct topologies with weights that sum to one
     unnormalized: Unnormalized
     noise: Noise
     normalizer: Normalizer
 
     @property
     def taxa(self) -> tuple[str, ...]:
-        return self.sample.taxa
+        return self.observed.taxa
 
     def log_prob(self, topologies: TopologyBatch) -> FloatArray:
         """log q(τ), (batch,); with listed noise, -inf for topologies that are not in the list."""

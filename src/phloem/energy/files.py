@@ -56,7 +56,7 @@ def unpack_inputs(found: Sealed, config: DensityConfig, path: Path) -> DensityIn
 
 def write_density(density: TreeDensity, path: Path) -> None:
     """Write a trained density: all that scoring and sampling need."""
-    arrays, texts = pack_inputs(DensityInputs(density.sample, density.noise))
+    arrays, texts = pack_inputs(DensityInputs(density.observed, density.noise))
     parameters = {name: tensor.numpy() for name, tensor in density.unnormalized.model.state_dict().items()}
     texts |= {"config": DENSITY.to_toml(density.config), "normalizer": json.dumps(density.normalizer)}
     write_sealed(path, arrays | prefixed("model", parameters), texts, kind=DENSITY.command, layout=FORMAT)

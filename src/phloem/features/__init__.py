@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from phloem.features.convolutions import Convolution as Convolution
     from phloem.features.convolutions import NodeFeatures as NodeFeatures
     from phloem.features.convolutions import TreeReadout as TreeReadout
+    from phloem.features.layers import DenseStates as DenseStates
     from phloem.features.layers import NodeStates as NodeStates
+    from phloem.features.layers import RawStates as RawStates
     from phloem.features.layers import TreeGraph as TreeGraph
     from phloem.features.raw import dirichlet_features as dirichlet_features
     from phloem.features.raw import random_tips as random_tips

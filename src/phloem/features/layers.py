@@ -10,6 +10,7 @@ bookkeeping would otherwise take as long as the kernels. Everything is different
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, final
@@ -20,7 +21,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from phloem.arrays import FloatArray, IntArray, RealArray
-from phloem.autograd import refuse_second_derivatives
+from phloem.autograd import Operation
 from phloem.errors import BadArgument
 from phloem.features.raw import tree_features
 from phloem.kernels.features import layers as kernels
@@ -121,8 +122,25 @@ class TreeGraph:
         """True where there is no neighbour, (nodes, width)."""
         return torch.from_numpy(self.neighbors < 0)
 
+    @cached_property
+    def edge_index(self) -> Tensor:
+        """Both directions of every branch, (2, 2 · branches), sender above receiver, as PyTorch Geometric takes them.
+
+        Edges come in the order of their receivers.
+        """
+        receivers, slots = np.nonzero(self.neighbors >= 0)
+        return torch.from_numpy(np.stack([self.neighbors[receivers, slots], receivers]).astype(np.int64))
+
+    @cached_property
+    def batch(self) -> Tensor:
+        """The number of each node's tree, (nodes,), as PyTorch Geometric pools by."""
+        sizes = np.diff(self.tree_starts)
+        return torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes))
+
     def gather(self, states: Tensor) -> Tensor:
         """The states of each node's neighbours, (nodes, width, channels); values at padding are meaningless."""
+        if len(states) != self.node_count:
+            raise BadArgument(f"states of {len(states)} nodes for a graph of {self.node_count} nodes.")
         return states[self.neighbor_index]
 
 
@@ -150,12 +168,15 @@ class NodeStates(ABC):
 
     def linear(self, weight: Tensor) -> Tensor:
         """W·h for every node, (nodes, outputs), from weight (outputs, channels), with gradients."""
-        result: Tensor = _Linear.apply(self.source, weight, self)
+        if weight.dtype != self.dtype:
+            raise BadArgument(f"states in {self.dtype}: the weight must have the same dtype, not {weight.dtype}.")
+        result: Tensor = _Linear(self)(self.source, weight)
         return result
 
-    def states_gradient(self, gradient: Tensor, weight: Tensor) -> Tensor | None:
-        """The source's gradient, (nodes, channels), from the product's; None if nobody needs it."""
-        return None if self.source is None or not self.source.requires_grad else gradient @ weight
+    def with_source(self, source: Tensor | None) -> "NodeStates":
+        """The same states, with a source of the same values that no transform has wrapped."""
+        assert source is None
+        return self
 
 
 @final
@@ -163,13 +184,17 @@ class DenseStates(NodeStates):
     """States held as a matrix."""
 
     def __init__(self, states: Tensor) -> None:
+        if states.ndim != 2:
+            raise BadArgument(f"states of shape {tuple(states.shape)}: give them as (nodes, channels).")
         self.source = states
         self.node_count = len(states)
         self.dtype = states.dtype
 
     def product(self, weight: Tensor) -> Tensor:
         """W·h for every node."""
-        return self.dense() @ weight.T
+        states = self.dense()
+        _check_channels(weight, states.shape[1])
+        return states @ weight.T
 
     def weight_gradient(self, gradient: Tensor) -> Tensor:
         """The weight's gradient."""
@@ -179,6 +204,11 @@ class DenseStates(NodeStates):
         """The states as a matrix."""
         assert self.source is not None
         return self.source
+
+    def with_source(self, source: Tensor | None) -> NodeStates:
+        """The same states, with a source of the same values that no transform has wrapped."""
+        assert source is not None
+        return self if source is self.source else DenseStates(source)
 
 
 @final
@@ -203,6 +233,7 @@ class RawStates(NodeStates):
 
     def product(self, weight: Tensor) -> Tensor:
         """W·h for every node."""
+        _check_channels(weight, self._topologies.taxon_count)
         if self._features is not None:
             return self._features @ weight.T
         rows = project_tips(self._topologies.neighbors, weight.T.contiguous().numpy())
@@ -224,23 +255,33 @@ class RawStates(NodeStates):
         return torch.from_numpy(project_tips(self._topologies.neighbors, one_hot).reshape(-1, taxa))
 
 
+def _check_channels(weight: Tensor, channels: int) -> None:
+    if weight.shape[1] != channels:
+        raise BadArgument(f"states of {channels} channels for a layer of {weight.shape[1]}. Give as many.")
+
+
 def tree_states(trees: Sequence[Tree], dtype: torch.dtype) -> DenseStates:
     """The raw features of trees of any degrees on the same taxa."""
     return DenseStates(torch.from_numpy(np.concatenate([tree_features(tree) for tree in trees])).to(dtype))
 
 
-class _Linear(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, _source: Tensor | None, weight: Tensor, states: NodeStates) -> Tensor:
-        ctx.save_for_backward(weight)
-        ctx.states = states
-        return states.product(weight)
+@final
+class _Linear(Operation):
+    """W·h for every node, of the states' source and W."""
 
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        refuse_second_derivatives()
-        (weight,) = ctx.saved_tensors
-        return ctx.states.states_gradient(gradient, weight), ctx.states.weight_gradient(gradient), None
+    shares_memory = True
+
+    def __init__(self, states: NodeStates) -> None:
+        self.states = states
+
+    def values(self, _wanted: tuple[bool, ...], source: Tensor | None, weight: Tensor) -> Tensor:
+        """The products, (nodes, outputs)."""
+        self.states, self.weight = self.states.with_source(source), weight
+        return self.states.product(weight)
+
+    def gradients(self, wanted: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of the source and of the weight."""
+        return gradient @ self.weight if wanted[0] else None, self.states.weight_gradient(gradient)
 
 
 class Layer(ABC):
@@ -250,6 +291,12 @@ class Layer(ABC):
     """
 
     parameters: tuple[Tensor, ...]
+
+    def with_parameters(self, parameters: tuple[Tensor, ...]) -> "Layer":
+        """The same layer with other parameters."""
+        layer = copy(self)
+        layer.parameters = parameters
+        return layer
 
     @abstractmethod
     def forward(self, states: NodeStates, graph: TreeGraph) -> tuple[Tensor, Saved]:
@@ -269,44 +316,53 @@ def run(layers: Sequence[Layer], states: NodeStates, graph: TreeGraph) -> Tensor
         raise BadArgument(f"states of {states.node_count} nodes for a graph of {graph.node_count} nodes.")
     if any(parameter.dtype != states.dtype for parameter in parameters):
         raise BadArgument(f"states in {states.dtype}: the network's parameters must have the same dtype.")
-    result: Tensor = _Chain.apply(states.source, tuple(layers), states, graph, *parameters)
+    result: Tensor = _Chain(layers, states, graph)(states.source, *parameters)
     return result
 
 
-class _Chain(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        source: Tensor | None,
-        layers: tuple[Layer, ...],
-        states: NodeStates,
-        graph: TreeGraph,
-        *parameters: Tensor,
-    ) -> Tensor:
-        tape = []
-        for layer in layers:
-            outputs, saved = layer.forward(states, graph)
-            tape.append((layer, saved, states))
+@final
+class _Chain(Operation):
+    """The states after all layers, of the first states' source and all parameters."""
+
+    shares_memory = True
+
+    def __init__(self, layers: Sequence[Layer], states: NodeStates, graph: TreeGraph) -> None:
+        self.layers = layers
+        self.states = states
+        self.graph = graph
+
+    def values(self, _wanted: tuple[bool, ...], source: Tensor | None, *parameters: Tensor) -> Tensor:
+        """The last states, with a tape of what every layer read and kept."""
+        states = self.states.with_source(source)
+        self.tape = []
+        for layer in _with_parameters(self.layers, parameters):
+            outputs, saved = layer.forward(states, self.graph)
+            self.tape.append((layer, saved, states))
             states = DenseStates(outputs)
-        ctx.tape, ctx.graph = tape, graph
-        ctx.save_for_backward(source, outputs, *parameters)
         return outputs
 
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        refuse_second_derivatives()
-        _ = ctx.saved_tensors  # raises if any of them has been modified in place
+    def gradients(self, wanted: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of the source and of all parameters."""
         collected: tuple[Tensor, ...] = ()
         flowing: Tensor | None = gradient
-        tape = ctx.tape
+        tape = self.tape
         for place in range(len(tape) - 1, -1, -1):
             if flowing is None:  # no earlier layer has parameters
                 break
             layer, saved, states = tape[place]
-            wanted = ctx.needs_input_grad[0] or any(earlier.parameters for earlier, _, _ in tape[:place])
-            flowing, gradients = layer.backward(flowing.contiguous(), saved, states, ctx.graph, wanted)
+            is_needed = wanted[0] or any(earlier.parameters for earlier, _, _ in tape[:place])
+            flowing, gradients = layer.backward(flowing.contiguous(), saved, states, self.graph, is_needed)
             collected = gradients + collected
-        return flowing if ctx.needs_input_grad[0] else None, None, None, None, *collected
+        return flowing if wanted[0] else None, *collected
+
+
+def _with_parameters(layers: Sequence[Layer], parameters: Sequence[Tensor]) -> Sequence[Layer]:
+    """The layers with plain parameters, where a transform has wrapped their own."""
+    own = [parameter for layer in layers for parameter in layer.parameters]
+    if all(one is other for one, other in zip(own, parameters, strict=True)):
+        return layers
+    given = iter(parameters)
+    return [layer.with_parameters(tuple(next(given) for _ in layer.parameters)) for layer in layers]
 
 
 def _elu_backward(gradient: Tensor, outputs: RealArray) -> tuple[RealArray, Tensor]:
@@ -317,7 +373,7 @@ def _elu_backward(gradient: Tensor, outputs: RealArray) -> tuple[RealArray, Tens
 
 
 def _array(tensor: Tensor) -> RealArray:
-    return tensor.detach().numpy()
+    return tensor.detach().contiguous().numpy()
 
 
 @final
@@ -472,6 +528,8 @@ class GatedMessages(Layer):
         message, input_weight, recurrent_weight, input_bias, recurrent_bias = self.parameters
         narrow = states.dense().contiguous()
         channels, inputs = len(message), narrow.shape[1]
+        if inputs > channels:
+            raise BadArgument(f"states of {inputs} channels for a layer of {channels}. Give as many, or fewer.")
         both = 2 * channels  # reset and update, where input and state are added up
         old, sums = _widened(narrow, channels), _neighbor_sums(narrow, graph)
         by_sums = input_weight @ message[:, :inputs]  # W_ih·Σ W·h_u = (W_ih·W)·Σ h_u

@@ -16,6 +16,7 @@ import numpy as np
 from torch import Tensor
 
 from phloem.arrays import FloatArray
+from phloem.autograd import plain_values
 from phloem.errors import BadArgument, TaxonMismatch
 from phloem.kernels.training import leave_one_out_bounds, log_mean_exp
 from phloem.random_streams import RandomStream
@@ -35,7 +36,7 @@ class Particles(NamedTuple):
 
     def log_weights(self) -> FloatArray:
         """log p(Y, τ, q) - log Q(τ, q), (particles,), without gradients."""
-        log_joint, *log_q = (part.detach().numpy() for part in self[2:])
+        log_joint, *log_q = map(plain_values, self[2:])
         weights: FloatArray = log_joint - log_q[0] - log_q[1]
         return weights
 

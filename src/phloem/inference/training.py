@@ -13,11 +13,12 @@ import torch
 from torch import nn
 
 from phloem.arrays import AnyArray
+from phloem.autograd import check_tensors
 from phloem.config import EvaluationConfig, TrainingConfig
 from phloem.errors import BadArgument
 from phloem.inference.draws import DrawCollector
 from phloem.inference.evaluation import draw_log_weights
-from phloem.inference.particles import ESTIMATORS, check_same_taxa, doubly_reparameterized, draw_particles
+from phloem.inference.particles import ESTIMATORS, Estimator, check_same_taxa, doubly_reparameterized, draw_particles
 from phloem.kernels.training import adam_update
 from phloem.random_streams import RandomStream
 from phloem.runs.driver import Trainable, report_steps, take_steps
@@ -97,6 +98,7 @@ class Adam:
         self._parameters = list(parameters)
         if len(set(map(id, self._parameters))) != len(self._parameters):
             raise BadArgument("Adam: a parameter was given twice. Give each once.")
+        check_tensors(*self._parameters)
         for parameter in self._parameters:
             if not parameter.is_leaf:
                 raise BadArgument("Adam: a tensor is the result of a computation. Give parameters only.")
@@ -162,12 +164,23 @@ class StepInfo(NamedTuple):
 
 
 class Training(Trainable):
-    """A model being trained towards a target. The random numbers of a step depend on the seed and its number alone."""
+    """A model being trained towards a target. The random numbers of a step depend on the seed and its number alone.
+
+    estimator: in place of the one that the config names.
+    """
 
     name = "training"
     value = "bound"
 
-    def __init__(self, model: JointModel, target: TreePosterior, config: TrainingConfig, *, seed: int) -> None:
+    def __init__(
+        self,
+        model: JointModel,
+        target: TreePosterior,
+        config: TrainingConfig,
+        *,
+        seed: int,
+        estimator: Estimator | None = None,
+    ) -> None:
         super().__init__(config.steps)
         check_same_taxa(model, target)
         self.model = model
@@ -175,7 +188,7 @@ class Training(Trainable):
         self.config = config
         self.seed = seed
         self._stream = RandomStream(seed, "training")
-        self._estimator = ESTIMATORS[config.estimator]
+        self._estimator = estimator or ESTIMATORS[config.estimator]
         self._topology_adam = Adam(model.network.parameters())
         self._branch_adam = Adam(model.branches.parameters(), clipping=config.clipping)
         longer = " or more --steps, which make the warm-up longer" if config.ramp else ""

@@ -1,14 +1,14 @@
 """Log-likelihoods of trees with branch lengths, differentiable in the lengths and in the model's parameters."""
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, cast, final
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from phloem.arrays import FloatArray
-from phloem.autograd import refuse_second_derivatives
+from phloem.arrays import FloatArray, RealArray
+from phloem.autograd import Operation, check_tensors, plain_values
 from phloem.data.patterns import SitePatterns, merge_relabelled
 from phloem.errors import BadArgument
 from phloem.kernels.likelihood import jukes_cantor, pruning
@@ -106,52 +106,54 @@ class TreeLikelihood:
         Where a site is impossible it has no gradient, and the gradient is that of the other sites.
         """
         check_branch_lengths(topologies, branch_lengths, len(self.patterns.taxa))
-        if self._constant is None:
-            return _JukesCantor.apply(branch_lengths, topologies, self._table, self.threads)[0]
-        return self._general(topologies, branch_lengths)[0]
+        values: Tensor = self._operation(topologies)(*self._inputs(branch_lengths))
+        return values
 
     def of_sites(self, topologies: TopologyBatch, branch_lengths: Tensor) -> FloatArray:
         """Log-likelihood of every site of the alignment, in its order, (batch, sites)."""
         check_branch_lengths(topologies, branch_lengths, len(self.patterns.taxa))
         with torch.no_grad():
-            if self._constant is None:
-                values = _JukesCantor.apply(branch_lengths, topologies, self._table, self.threads)[1]
-            else:
-                values = self._general(topologies, branch_lengths)[1]
-        of_patterns: FloatArray = values.numpy()
+            of_patterns = self._operation(topologies).of_patterns(*map(plain_values, self._inputs(branch_lengths)))
         return of_patterns[:, self._merged.pattern_of_site]
 
-    def _general(self, topologies: TopologyBatch, branch_lengths: Tensor) -> tuple[Tensor, Tensor]:
-        model = self.model
-        rates = model.site_rates
+    def _operation(self, topologies: TopologyBatch) -> "_JukesCantor | _Pruning":
+        if self._constant is None:
+            return _JukesCantor(topologies, self._table, self.threads)
+        return _Pruning(topologies, self._table, self._constant, self.threads)
+
+    def _inputs(self, branch_lengths: Tensor) -> tuple[Tensor, ...]:
+        """What the operation takes: the lengths, or all that the model makes of them."""
+        if self._constant is None:
+            return (branch_lengths,)
+        rates, frequencies = self.model.site_rates, self.model.frequencies
         invariant = torch.zeros(4, dtype=torch.float64)
         if rates.invariant is not None:
-            invariant = rates.invariant * model.frequencies
-        return _Pruning.apply(
-            model.transition_matrices(branch_lengths),
-            model.frequencies,
-            rates.weights(),
-            invariant,
-            topologies,
-            self._table,
-            self._constant,
-            self.threads,
-        )
+            invariant = rates.invariant * frequencies
+        return self.model.transition_matrices(branch_lengths), frequencies, rates.weights(), invariant
 
 
-class _JukesCantor(torch.autograd.Function):
-    """(log-likelihoods, pattern values): the gradient comes from the same kernel call as the values."""
+@final
+class _JukesCantor(Operation):
+    """Log-likelihoods from lengths: the gradient comes from the same kernel call as the values."""
 
-    @staticmethod
-    def forward(
-        ctx: Any, lengths: Tensor, topologies: TopologyBatch, table: TipTable, threads: int
-    ) -> tuple[Tensor, Tensor]:
-        trees, chunks = len(topologies), -(-len(table.tips) // BLOCKS_PER_CHUNK)
+    def __init__(self, topologies: TopologyBatch, table: TipTable, threads: int) -> None:
+        self.topologies = topologies
+        self.table = table
+        self.threads = threads
+
+    def values(self, wanted: tuple[bool, ...], lengths: Tensor) -> Tensor:
+        """The log-likelihoods, (batch,)."""
+        return _weighted_sums(self.of_patterns(lengths.detach().numpy(), wanted=wanted[0]), self.table)
+
+    def of_patterns(self, lengths: RealArray, *, wanted: bool = False) -> FloatArray:
+        """The log-likelihood of every pattern, (batch, patterns). wanted: also the branches' derivatives."""
+        table, trees = self.table, len(self.topologies)
+        chunks = -(-len(table.tips) // BLOCKS_PER_CHUNK)
         values = np.empty((trees, *table.weights.shape))
-        gradients = np.empty((trees, chunks, topologies.branch_count if ctx.needs_input_grad[0] else 0))
+        gradients = np.empty((trees, chunks, self.topologies.branch_count if wanted else 0))
         arguments = (
-            topologies.neighbors,
-            np.ascontiguousarray(lengths.detach().numpy(), np.float64),
+            self.topologies.neighbors,
+            np.ascontiguousarray(lengths, np.float64),
             table.tips,
             table.weights,
             table.rescaling,
@@ -159,70 +161,73 @@ class _JukesCantor(torch.autograd.Function):
             values,
             gradients,
         )
-        share_tasks(trees * chunks, threads, lambda first, last: jukes_cantor.evaluate_chunks(first, last, *arguments))
-        of_patterns = _flatten(values, table)
-        ctx.gradients = torch.from_numpy(gradients.sum(axis=1))
-        return _outputs(ctx, of_patterns, table)
+        share_tasks(
+            trees * chunks, self.threads, lambda first, last: jukes_cantor.evaluate_chunks(first, last, *arguments)
+        )
+        self.derivatives = torch.from_numpy(gradients.sum(axis=1))
+        return _flatten(values, table)
 
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
-        refuse_second_derivatives()
-        return gradient[:, None] * ctx.gradients, None, None, None
+    def gradients(self, _wanted: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor, ...]:
+        """The lengths' gradient."""
+        return (gradient[:, None] * self.derivatives,)
 
 
-class _Pruning(torch.autograd.Function):
-    """(log-likelihoods, pattern values) from transition matrices, with derivatives for all that goes in."""
+@final
+class _Pruning(Operation):
+    """Log-likelihoods from transition matrices, with derivatives for all that goes in."""
 
-    @staticmethod
-    def forward(
-        ctx: Any,
-        matrices: Tensor,
-        frequencies: Tensor,
-        category_weights: Tensor,
-        invariant: Tensor,
-        topologies: TopologyBatch,
-        table: TipTable,
-        constant: FloatArray,
-        threads: int,
-    ) -> tuple[Tensor, Tensor]:
+    def __init__(self, topologies: TopologyBatch, table: TipTable, constant: FloatArray, threads: int) -> None:
+        self.topologies = topologies
+        self.table = table
+        self.constant = constant
+        self.threads = threads
+
+    def values(self, wanted: tuple[bool, ...], *inputs: Tensor) -> Tensor:
+        """The log-likelihoods, (batch,)."""
+        arrays = [tensor.detach().numpy() for tensor in inputs]
+        return _weighted_sums(self.of_patterns(*arrays, wanted=any(wanted)), self.table)
+
+    def of_patterns(
+        self,
+        matrices: RealArray,
+        frequencies: RealArray,
+        category_weights: RealArray,
+        invariant: RealArray,
+        *,
+        wanted: bool = False,
+    ) -> FloatArray:
+        """The log-likelihood of every pattern, (batch, patterns). wanted: also all derivatives."""
         trees, branches, categories = matrices.shape[:3]
-        chunks = -(-len(table.tips) // BLOCKS_PER_CHUNK)
+        table, chunks = self.table, -(-len(self.table.tips) // BLOCKS_PER_CHUNK)
         values = np.empty((trees, *table.weights.shape))
-        kept = chunks if any(ctx.needs_input_grad) else 0
         shapes = ((branches, categories, 4, 4), (4,), (categories,), (4,))
-        derivatives = [np.zeros((trees, kept, *shape)) for shape in shapes]
+        derivatives = [np.zeros((trees, chunks if wanted else 0, *shape)) for shape in shapes]
         arguments: tuple[Any, ...] = (
-            topologies.neighbors,
-            np.ascontiguousarray(matrices.detach().numpy(), table.tips.dtype),
-            frequencies.detach().numpy(),
-            category_weights.detach().numpy(),
-            invariant.detach().numpy(),
+            self.topologies.neighbors,
+            np.ascontiguousarray(matrices, table.tips.dtype),
+            np.ascontiguousarray(frequencies),
+            np.ascontiguousarray(category_weights),
+            np.ascontiguousarray(invariant),
             table.tips,
-            constant,
+            self.constant,
             table.weights,
             table.rescaling,
             BLOCKS_PER_CHUNK,
             values,
             *derivatives,
         )
-        share_tasks(trees * chunks, threads, lambda first, last: pruning.evaluate_chunks(first, last, *arguments))
-        of_patterns = _flatten(values, table)
-        ctx.derivatives = [torch.from_numpy(derivative.sum(axis=1)) for derivative in derivatives]
-        return _outputs(ctx, of_patterns, table)
+        share_tasks(trees * chunks, self.threads, lambda first, last: pruning.evaluate_chunks(first, last, *arguments))
+        self.derivatives = [torch.from_numpy(derivative.sum(axis=1)) for derivative in derivatives]
+        return _flatten(values, table)
 
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        refuse_second_derivatives()
-        matrices, frequencies, weights, invariant = ctx.derivatives
-        summed = [gradient @ derivative for derivative in (frequencies, weights, invariant)]
-        return gradient[:, None, None, None, None] * matrices, *summed, None, None, None, None
+    def gradients(self, _wanted: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor, ...]:
+        """The gradients of the matrices, the frequencies, the categories' weights and the invariant sites."""
+        matrices, *others = self.derivatives
+        return gradient[:, None, None, None, None] * matrices, *(gradient @ derivative for derivative in others)
 
 
-def _outputs(ctx: Any, of_patterns: FloatArray, table: TipTable) -> tuple[Tensor, Tensor]:
-    """Sums over the patterns, which have gradients, and the patterns' values, which have none."""
-    values = torch.from_numpy(of_patterns)
-    ctx.mark_non_differentiable(values)
-    return torch.from_numpy(of_patterns @ table.weights.ravel()[: table.pattern_count]), values
+def _weighted_sums(of_patterns: FloatArray, table: TipTable) -> Tensor:
+    return torch.from_numpy(of_patterns @ table.weights.ravel()[: table.pattern_count])
 
 
 def _flatten(values: FloatArray, table: TipTable) -> FloatArray:
@@ -234,10 +239,8 @@ def check_branch_lengths(topologies: TopologyBatch, branch_lengths: Tensor, taxo
     """Raise unless there is one finite length >= 0 for every branch of trees on that many taxa."""
     if topologies.taxon_count != taxon_count:
         raise BadArgument(f"trees on {topologies.taxon_count} taxa for an alignment of {taxon_count}.")
-    expected = (len(topologies), topologies.branch_count)
-    if tuple(branch_lengths.shape) != expected:
-        raise BadArgument(f"branch lengths of shape {tuple(branch_lengths.shape)}: {expected} is needed.")
-    lengths = branch_lengths.detach().numpy()
+    check_shape(topologies, branch_lengths)
+    lengths = plain_values(branch_lengths)
     good = (lengths >= 0) & (lengths < np.inf)
     if not good.all():
         tree, branch = np.argwhere(~good)[0]
@@ -245,3 +248,11 @@ def check_branch_lengths(topologies: TopologyBatch, branch_lengths: Tensor, taxo
             f"tree {tree + 1}, branch {branch}: length {lengths[tree, branch]:g}. "
             "Lengths must be finite and not negative."
         )
+
+
+def check_shape(topologies: TopologyBatch, branch_lengths: Tensor) -> None:
+    """Raise unless there is one length for every branch, in single or double precision."""
+    check_tensors(branch_lengths)
+    expected = (len(topologies), topologies.branch_count)
+    if tuple(branch_lengths.shape) != expected:
+        raise BadArgument(f"branch lengths of shape {tuple(branch_lengths.shape)}: {expected} is needed.")

@@ -1,15 +1,19 @@
 """The target of inference: priors, and the posterior up to its normalising constant, the marginal likelihood."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from phloem.errors import BadArgument
-from phloem.target.likelihood import TreeLikelihood
+from phloem.target.likelihood import TreeLikelihood, check_shape
 from phloem.trees.generation import topology_count
 from phloem.trees.topology import TopologyBatch
+
+# Log density of each tree with its lengths, (batch,), differentiable in the lengths.
+Prior = Callable[[TopologyBatch, Tensor], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,8 @@ class TreePrior:
 
     def __call__(self, topologies: TopologyBatch, branch_lengths: Tensor) -> Tensor:
         """Log density of each tree with its lengths, (batch,)."""
+        check_shape(topologies, branch_lengths)
+        branch_lengths = branch_lengths.double()
         constant = topologies.branch_count * math.log(self.rate) - math.log(topology_count(topologies.taxon_count))
         constants = branch_lengths.new_full((len(topologies),), constant)
         rates = branch_lengths.new_full((topologies.branch_count,), -self.rate)
@@ -35,7 +41,7 @@ class TreePosterior:
     """p(Y, τ, q) = p(Y given τ, q) p(τ, q), whose likelihood can be tempered."""
 
     likelihood: TreeLikelihood
-    prior: TreePrior = field(default_factory=TreePrior)
+    prior: Prior = field(default_factory=TreePrior)
 
     def log_joint(self, topologies: TopologyBatch, branch_lengths: Tensor, inverse_temperature: float = 1.0) -> Tensor:
         """inverse_temperature · log p(Y given τ, q) + log p(τ, q), (batch,), with gradients for the lengths."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, final
 
 import numpy as np
 import torch
@@ -10,11 +10,11 @@ from scipy import special
 from torch import Tensor
 
 from phloem.arrays import FloatArray
-from phloem.autograd import refuse_second_derivatives
+from phloem.autograd import Operation, check_tensors, is_constant, plain_values
 from phloem.config import ModelConfig
-from phloem.config.model import EMPIRICAL
+from phloem.config.model import ALIASES, EMPIRICAL, MODEL_PARAMETERS
 from phloem.data.patterns import SitePatterns
-from phloem.errors import BadArgument
+from phloem.errors import BadArgument, ConfigError
 
 Method = Literal["mean", "median"]
 LARGEST_CATEGORIES = 64
@@ -31,7 +31,8 @@ def symmetrize(rate_matrix: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor
     return (symmetric + symmetric.T) / 2, root
 
 
-class TransitionMatrices(torch.autograd.Function):
+@final
+class TransitionMatrices(Operation):
     """P(t) for many times t, (…, 4, 4), through the eigenvalues of the symmetrised rate matrix.
 
     With Q = U Λ U⁻¹, P = I + U expm1(Λt) U⁻¹, which keeps small probabilities exact for short branches.
@@ -42,23 +43,24 @@ class TransitionMatrices(torch.autograd.Function):
     hold for repeated eigenvalues too, which JC69, K80, F81 and HKY85 have.
     """
 
-    @staticmethod
-    def forward(ctx: Any, rate_matrix: Tensor, frequencies: Tensor, times: Tensor) -> Tensor:
+    shares_memory = True
+
+    def values(self, _wanted: tuple[bool, ...], rate_matrix: Tensor, frequencies: Tensor, times: Tensor) -> Tensor:
+        """P, (…, 4, 4), from Q, its stationary frequencies and times (…)."""
         symmetric, root = symmetrize(rate_matrix, frequencies)
         values, vectors = torch.linalg.eigh(symmetric)
         values[-1] = 0.0  # the largest one is zero but for rounding
         right, left = vectors / root[:, None], vectors.T * root
         growth = torch.expm1(values * times[..., None])  # (…, 4)
         matrices = torch.eye(4, dtype=times.dtype) + (right * growth[..., None, :]) @ left
-        ctx.save_for_backward(rate_matrix, values, right, left, times, matrices)
+        self.saved = rate_matrix, values, right, left, times, matrices.detach()
         return matrices
 
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, None, Tensor]:
-        refuse_second_derivatives()
-        rate_matrix, values, right, left, times, matrices = ctx.saved_tensors
+    def gradients(self, wanted: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of Q and of the times; P depends on the frequencies through Q alone."""
+        rate_matrix, values, right, left, times, matrices = self.saved
         time_gradient = (gradient * (rate_matrix @ matrices)).sum((-2, -1))
-        if not ctx.needs_input_grad[0]:
+        if not wanted[0]:
             return None, None, time_gradient
         exponentials = torch.exp(values * times[..., None])  # (…, 4)
         gap = (values[:, None] - values).abs()
@@ -89,25 +91,29 @@ def discrete_gamma(shape: float, categories: int, method: Method) -> FloatArray:
     return means
 
 
-class _DiscreteGamma(torch.autograd.Function):
+@final
+class _DiscreteGamma(Operation):
     """`discrete_gamma` with its derivative with respect to the shape, by a five-point difference.
 
     The inverse of the incomplete gamma function has no derivative in closed form; it is smooth in the shape and
     computed to 1e-15, so that the difference is good to about 1e-11.
     """
 
-    @staticmethod
-    def forward(ctx: Any, shape: Tensor, categories: int, method: Method) -> Tensor:
+    def __init__(self, categories: int, method: Method) -> None:
+        self.categories = categories
+        self.method = method
+
+    def values(self, _wanted: tuple[bool, ...], shape: Tensor) -> Tensor:
+        """The rates, (categories,)."""
         value = shape.item()
         step = 2e-3 * value
-        ahead = [discrete_gamma(value + offset * step, categories, method) for offset in (-2, -1, 1, 2)]
-        ctx.slope = (ahead[0] - 8 * ahead[1] + 8 * ahead[2] - ahead[3]) / (12 * step)
-        return torch.as_tensor(discrete_gamma(value, categories, method), dtype=shape.dtype)
+        ahead = [discrete_gamma(value + offset * step, self.categories, self.method) for offset in (-2, -1, 1, 2)]
+        self.slope = (ahead[0] - 8 * ahead[1] + 8 * ahead[2] - ahead[3]) / (12 * step)
+        return torch.from_numpy(discrete_gamma(value, self.categories, self.method))
 
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        refuse_second_derivatives()
-        return (gradient * torch.as_tensor(ctx.slope, dtype=gradient.dtype)).sum(), None, None
+    def gradients(self, _wanted: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor, ...]:
+        """The shape's gradient."""
+        return ((gradient * torch.as_tensor(self.slope, dtype=gradient.dtype)).sum(),)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,14 +126,15 @@ class SiteRates:
     invariant: Tensor | None = None
 
     def __post_init__(self) -> None:
-        if self.shape is not None and not 1e-3 <= self.shape.item() <= 1e4:
-            raise BadArgument(f"gamma shape {self.shape.item():g}: must be from 0.001 to 10000.")
+        shape, invariant = _number(self.shape, "gamma shape"), _number(self.invariant, "proportion of invariant sites")
+        if shape is not None and not 1e-3 <= shape <= 1e4:
+            raise BadArgument(f"gamma shape {shape:g}: must be from 0.001 to 10000.")
         if not 1 <= self.categories <= LARGEST_CATEGORIES:
             raise BadArgument(f"{self.categories} rate categories: give 1 to {LARGEST_CATEGORIES}.")
         if self.method not in ("mean", "median"):
             raise BadArgument(f"rates of method {self.method!r}: choose 'mean' or 'median'.")
-        if self.invariant is not None and not 0 <= self.invariant.item() < 1:
-            raise BadArgument(f"proportion of invariant sites {self.invariant.item():g}: must be from 0 up to 1.")
+        if invariant is not None and not 0 <= invariant < 1:
+            raise BadArgument(f"proportion of invariant sites {invariant:g}: must be from 0 up to 1.")
 
     @property
     def is_uniform(self) -> bool:
@@ -138,7 +145,7 @@ class SiteRates:
         """Rates of the categories, (categories,), such that the mean over all sites, invariant ones too, is 1."""
         rates = torch.ones(1, dtype=torch.float64)
         if self.shape is not None:
-            rates = _DiscreteGamma.apply(self.shape, self.categories, self.method)
+            rates = _DiscreteGamma(self.categories, self.method)(self.shape)
         return rates if self.invariant is None else rates / (1 - self.invariant)
 
     def weights(self) -> Tensor:
@@ -163,13 +170,14 @@ class SubstitutionModel:
     def __post_init__(self) -> None:
         _check_positive(self.exchangeabilities, 6, "exchangeabilities AC, AG, AT, CG, CT, GT")
         _check_positive(self.frequencies, 4, "frequencies of A, C, G, T")
-        if abs(self.frequencies.sum().item() - 1) > 1e-6:
-            raise BadArgument(f"frequencies that sum to {self.frequencies.sum().item():g}: they must sum to 1.")
+        total = plain_values(self.frequencies).sum()
+        if abs(total - 1) > 1e-6:
+            raise BadArgument(f"frequencies that sum to {total:g}: they must sum to 1.")
 
     @property
     def is_jukes_cantor(self) -> bool:
         """Whether all substitutions are alike at all sites, so that P = a + b·I, and no parameter needs a gradient."""
-        fixed = not (self.exchangeabilities.requires_grad or self.frequencies.requires_grad)
+        fixed = is_constant(self.exchangeabilities) and is_constant(self.frequencies)
         alike = bool((self.exchangeabilities == self.exchangeabilities[0]).all() and (self.frequencies == 0.25).all())
         return fixed and alike and self.site_rates.is_uniform
 
@@ -214,8 +222,9 @@ class SubstitutionModel:
 
     def transition_matrices(self, branch_lengths: Tensor) -> Tensor:
         """P for each branch and rate category, (…, categories, 4, 4), from lengths (…)."""
+        check_tensors(branch_lengths)
         times = branch_lengths[..., None] * self.site_rates.rates()
-        matrices: Tensor = TransitionMatrices.apply(self.rate_matrix(), self.frequencies.detach(), times)
+        matrices: Tensor = TransitionMatrices()(self.rate_matrix(), self.frequencies.detach(), times)
         return matrices
 
 
@@ -269,9 +278,22 @@ def _tensor(values: Numbers | Number) -> Tensor:
     return torch.as_tensor(values, dtype=torch.float64)
 
 
+def _number(value: Tensor | None, what: str) -> float | None:
+    """The value of a tensor that holds one number."""
+    if value is None:
+        return None
+    numbers = plain_values(value)
+    if numbers.size != 1:
+        raise BadArgument(f"{what} of shape {numbers.shape}: give one number.")
+    return float(numbers.item())
+
+
 def _check_positive(values: Tensor, count: int, what: str) -> None:
-    if values.shape != (count,) or not bool((torch.isfinite(values) & (values > 0)).all()):
-        raise BadArgument(f"{what}: {count} finite numbers above 0 are needed, not {values.tolist()}.")
+    numbers = plain_values(values)
+    if numbers.shape != (count,) or not (np.isfinite(numbers) & (numbers > 0)).all():
+        raise BadArgument(f"{what}: {count} finite numbers above 0 are needed, not {numbers.tolist()}.")
+    if values.dtype != torch.float64:
+        raise BadArgument(f"{what} in {values.dtype}: give them in double precision.")
 
 
 def build_model(config: ModelConfig, patterns: SitePatterns) -> SubstitutionModel:
@@ -295,6 +317,30 @@ def build_model(config: ModelConfig, patterns: SitePatterns) -> SubstitutionMode
         "GTR": lambda: gtr(exchangeabilities, frequencies, rates),
     }
     return builders[config.name]()
+
+
+def describe_model(model: SubstitutionModel, patterns: SitePatterns) -> ModelConfig | None:
+    """The configuration from which `build_model` makes this model; None if there is none."""
+    told = model.describe()
+    name = ALIASES.get(told["name"], told["name"])
+    rates = tuple(told["exchangeabilities"])
+    parameters = {
+        "kappa": (rates[1], rates[4]) if name == "TN93" else (rates[1],),
+        "frequencies": tuple(told["frequencies"]),
+        "rates": rates,
+    }
+    try:
+        config = ModelConfig(
+            name,
+            **{parameter: parameters[parameter] for parameter in MODEL_PARAMETERS.get(name, ())},
+            gamma=told["gamma_categories"],
+            alpha=told["gamma_shape"],
+            median_rates=told["gamma_method"] == "median",
+            invariant=told["invariant"],
+        )
+    except ConfigError:
+        return None
+    return config if build_model(config, patterns).describe() == told else None
 
 
 def empirical_frequencies(patterns: SitePatterns) -> list[float]:

@@ -100,7 +100,7 @@ def fit_density_run(request: DensityRequest, progress: Progress) -> TreeDensity:
         saved = None if finished else _saved(directory, progress)
         before = finished or saved
         config = _settings(directory, request, before.config if before else None)
-        known = DensityInputs(finished.sample, finished.noise) if finished else saved.inputs if saved else None
+        known = DensityInputs(finished.observed, finished.noise) if finished else saved.inputs if saved else None
         inputs = _inputs(request, config, known, progress)
         if finished:
             _begin(directory, request, config, None)
@@ -241,7 +241,7 @@ def summarize(density: TreeDensity, history: History[DensityReport]) -> DensityS
     config, last = density.config, history.reports[-1]
     return DensitySummary(
         taxa=len(density.taxa),
-        topologies=len(density.sample),
+        topologies=len(density.observed),
         convolution=config.convolution,
         noise=config.noise,
         parameters=sum(parameter.numel() for parameter in density.unnormalized.model.parameters()),
@@ -256,7 +256,7 @@ def summarize(density: TreeDensity, history: History[DensityReport]) -> DensityS
 
 def divergence(density: TreeDensity) -> float:
     """Kullback–Leibler, from the sample that it was fitted to to the density."""
-    observed = density.sample[density.sample.weights > 0]
+    observed = density.observed[density.observed.weights > 0]
     return float(observed.weights @ (np.log(observed.weights) - density.log_prob(observed.topologies)))
 
 
@@ -340,7 +340,7 @@ def score_density(
         trees=trees,
         log_probabilities=logs,
         topologies=len(distinct),
-        seen=seen_share(density.sample, distinct),
+        seen=seen_share(density.observed, distinct),
         mean=float(trees.weights[observed] @ logs[observed]),
         comparison=() if smoothing is None else compare(density, distinct, smoothing),
     )

@@ -18,8 +18,10 @@ from phloem.data.reading import read_alignment
 from phloem.display.events import Event, News, Notice, Overview, Phase
 from phloem.display.lines import choose_display
 from phloem.errors import BadArgument, FileProblem
+from phloem.features.convolutions import Convolution
 from phloem.inference.draws import DrawCollector
 from phloem.inference.evaluation import evaluate
+from phloem.inference.particles import Estimator
 from phloem.inference.training import Report, Reporter, Training
 from phloem.interrupts import held
 from phloem.kernels.jit import compiled_count
@@ -30,8 +32,10 @@ from phloem.runs.driver import Interrupted, RunOptions, RunRequest, Session, ses
 from phloem.runs.history import History, check_tensorboard
 from phloem.runs.several import complete_runs
 from phloem.search.replicates import alignment_hash
+from phloem.target.posterior import Prior
 from phloem.tasks.exports import make_exports
 from phloem.tasks.opening import combine_runs
+from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, branches_of
 from phloem.tasks.posterior import Posterior, TemporaryHome, TrainedRun, can_be_loaded, is_finished, load_posterior
 from phloem.tasks.run_files import (
     BOOTSTRAP,
@@ -48,6 +52,7 @@ from phloem.tasks.run_files import (
 from phloem.tasks.support import SupportSource, Trees
 from phloem.threads import physical_cores, single_threaded_products
 from phloem.trees.sample import TreeSample
+from phloem.variational.joint import BranchDistribution
 from phloem.variational.sbn import SubsplitSupport, support_arrays, write_support
 
 Progress = Callable[[Event], None]
@@ -65,6 +70,7 @@ class InferRequest(NamedTuple):
     settings: Sequence[Layer] = ()
     base: InferConfig | None = None  # a whole configuration to start from
     home: TemporaryHome | None = None  # of the directory, if it is a temporary one
+    own: OwnParts = NOTHING_OWN
 
 
 def run_inference(request: InferRequest, progress: Progress) -> Posterior:
@@ -74,11 +80,12 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
         is_first_use = compiled_count() == 0  # reading trees is a use already
         saved = _find_saved(directory, progress)
         config = INFER.resolve(base=request.base or saved.config, preset=request.preset, settings=request.settings)
+        config = request.own.recorded(config)
         saved.check_config(config, run_configs(config))
         source, alignment = _read_alignment(request, saved)
         trees = _support_source(source, alignment, config, request, saved)
         patterns = compress(alignment)
-        target = build_target(patterns, config, options.threads)
+        target = build_target(patterns, config, options.threads, own=request.own)
         progress(_overview(source, alignment, target.likelihood.model.in_words(), config, directory))
         if is_first_use:
             progress(Notice("the first use compiles phloem's kernels, which takes a minute, once", urgent=False))
@@ -87,10 +94,12 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
         if not request.run.force:  # before the bootstrap, so that a run that is stopped in it knows its settings
             directory.record(config, provenance, seed=config.seed, command=request.run.command)
         support = _collect(trees, saved, options, progress)
-        inputs = RunInputs(source, patterns, support)
+        inputs = RunInputs(source, patterns, support, request.own)
         trainings = [inputs.training(own_config, target) for own_config in run_configs(config)]
         checkpoints = [
-            found or Checkpoint(own_config, inputs, training.state(), History(Report))
+            replace(found, inputs=inputs)
+            if found
+            else Checkpoint(own_config, inputs, training.state(), History(Report))
             for own_config, training, found in zip(
                 run_configs(config), trainings, _padded(saved.checkpoints, config.runs), strict=True
             )
@@ -102,7 +111,7 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
         if all(map(is_finished, runs)) and can_be_loaded(directory):
             for number in range(1, len(runs) + 1):
                 progress(News(number, "done", 1.0))
-            posterior = load_posterior(directory.path, home=request.home)
+            posterior = load_posterior(directory.path, home=request.home, own=request.own)
             if directory.has_exports():
                 return posterior
         elif config.runs == 1:
@@ -110,8 +119,11 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
             posterior = complete(directory, checkpoints[0], trainings[0], options, progress)
             posterior = replace(posterior, home=request.home)
         else:
-            _complete_several(runs, options, progress)
-            loaded = [load_posterior(run.path, home=request.home) for run in runs]
+            if config.own:  # objects of this process
+                _complete_in_turn(runs, checkpoints, trainings, options, progress)
+            else:
+                _complete_several(runs, options, progress)
+            loaded = [load_posterior(run.path, home=request.home, own=request.own) for run in runs]
             posterior = combine_runs(directory, config, runs=loaded)
         make_exports(posterior).write(directory.path)
         directory.seal_exports()
@@ -169,6 +181,21 @@ def _complete_several(runs: Sequence[InferRun], options: RunOptions, progress: P
         else:
             waiting.append((number, run))
     complete_runs(waiting, f"{__name__}:{complete_in_worker.__name__}", options, progress)
+
+
+def _complete_in_turn(
+    runs: Sequence[InferRun],
+    checkpoints: Sequence[InferCheckpoint],
+    trainings: Sequence[Training],
+    options: RunOptions,
+    progress: Progress,
+) -> None:
+    for number, (run, checkpoint, training) in enumerate(zip(runs, checkpoints, trainings, strict=True), 1):
+        if is_finished(run):
+            progress(News(number, "done", 1.0))
+        else:
+            training.restore(checkpoint.training)
+            complete(run, checkpoint, training, options, progress, number=number)
 
 
 def run_configs(config: InferConfig) -> list[InferConfig]:
@@ -230,7 +257,7 @@ def _overview(source: str, alignment: Alignment, model: str, config: InferConfig
         source=source,
         alignment=summarize(alignment),
         model=model,
-        branches=config.branches,
+        branches=branches_of(config),
         steps=config.training.steps,
         runs=config.runs,
         directory=directory.path,
@@ -324,6 +351,10 @@ def infer(
     checkpoint_every: str = "2m",
     tensorboard: bool = False,
     progress: bool | Progress = True,
+    convolution: Callable[[int, int], Convolution] | None = None,
+    family: type[BranchDistribution] | None = None,
+    prior: Prior | None = None,
+    estimator: Estimator | None = None,
     **settings: Any,
 ) -> Posterior:
     """Infer the posterior of an alignment: a file, a bundled example's name, or an `Alignment`.
@@ -334,7 +365,11 @@ def infer(
     `Posterior.save` copies it. resume, force, threads, checkpoint_every, tensorboard: as on the command line.
     progress: whether to show it, or a function that gets the events. An interrupted run can be resumed: the message
     says how.
+
+    convolution, family, prior, estimator: your own in place of phloem's, each tried on a small example first. The run
+    directory has their names; to resume such a run, give them again. Several such runs are done one after another.
     """
+    own = OwnParts(convolution, family, prior, estimator)
     given = [] if trees is None else [trees] if isinstance(trees, str | Path | TreeSample) else list(trees)
     home = TemporaryHome() if out is None else None
     directory = home.path / "run" if home else Path(str(out))
@@ -344,7 +379,7 @@ def infer(
     display = nullcontext(progress) if callable(progress) else choose_display(plain=False, quiet=not progress)
     try:
         with display as show:
-            return run_inference(InferRequest(alignment, run, given, preset, [settings], config, home), show)
+            return run_inference(InferRequest(alignment, run, given, preset, [settings], config, home, own), show)
     except Interrupted:
         if home:
             home.keep()

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,6 +34,7 @@ from phloem.runs.directory import CONFIG, HISTORY, LOCK, PROVENANCE, SUMMARY, re
 from phloem.runs.history import read_history
 from phloem.storage.files import cannot_write, write_text
 from phloem.target.posterior import TreePosterior, TreePrior
+from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, branches_of
 from phloem.tasks.run_files import (
     CLADES,
     DRAWS,
@@ -127,6 +128,7 @@ class Posterior:
     home: TemporaryHome | None = None  # of the directory, if it is a temporary one
     kept: Draws | None = None  # in memory
     trained: TrainedRun | None = None  # in memory; else it is loaded when it is needed
+    own: OwnParts = NOTHING_OWN  # the user's own parts of the run, as far as they are known
 
     @classmethod
     def from_draws(
@@ -250,7 +252,7 @@ class Posterior:
         found, problems = run.checkpoints.newest()
         if found is None:
             raise FileProblem(problems[0] if problems else f"{run.path}: has no checkpoint. It cannot be used further.")
-        return found
+        return replace(found, inputs=found.inputs._replace(own=self.best_run.own))
 
     def save(self, path: str | Path) -> "Posterior":
         """Copy the run to another directory, a new one."""
@@ -332,7 +334,8 @@ def sample_posterior(
     lengths = shortest_decimals(draws.branch_lengths[chosen])
     topologies = draws.topologies[draws.group[chosen]]
     with torch.no_grad():
-        log_prior = TreePrior(posterior.config.prior_rate)(topologies, torch.from_numpy(lengths)).numpy()
+        prior = posterior.target.prior if posterior.config.own else TreePrior(posterior.config.prior_rate)
+        log_prior = prior(topologies, torch.from_numpy(lengths)).numpy()
     return PosteriorSample(
         trees=TreeSample(draws.taxa, topologies, weights, lengths),
         log_likelihood=draws.log_joint[chosen] - log_prior,
@@ -412,7 +415,7 @@ def report_contents(posterior: Posterior, consensus: SummaryTree, threshold: flo
         title=Path(posterior.source).name,
         alignment=summarize_alignment(posterior.alignment),
         model=posterior.target.likelihood.model.in_words(),
-        branches=config.branches,
+        branches=branches_of(config),
         runs=max(1, len(posterior.runs)),
         steps_done=summary.steps,
         steps=config.training.steps,
@@ -434,8 +437,13 @@ def report_contents(posterior: Posterior, consensus: SummaryTree, threshold: flo
     )
 
 
-def load_posterior(directory: str | Path, *, home: TemporaryHome | None = None) -> Posterior:
-    """The posterior of a finished run. home: of the directory, if it is a temporary one."""
+def load_posterior(
+    directory: str | Path, *, home: TemporaryHome | None = None, own: OwnParts = NOTHING_OWN
+) -> Posterior:
+    """The posterior of a finished run.
+
+    home: of the directory, if it is a temporary one. own: parts of the run that no file has.
+    """
     run = infer_run(directory)
     run.check_holds_run()
     if not (run.path / SUMMARY).exists():
@@ -449,7 +457,7 @@ def load_posterior(directory: str | Path, *, home: TemporaryHome | None = None) 
             f"{directory}: has {counted(len(children), 'run')}, but its summary says {summary.runs}. Put them back, "
             "or make them again: phloem infer --resume."
         )
-    runs = tuple(load_posterior(child.path, home=home) for child in children)
+    runs = tuple(load_posterior(child.path, home=home, own=own) for child in children)
     for other in runs:
         if other.taxa != summary.names:
             raise FileProblem(f"{other.directory}: is a run on other taxa than {directory}. Take it out of there.")
@@ -463,6 +471,7 @@ def load_posterior(directory: str | Path, *, home: TemporaryHome | None = None) 
         clades=read_clades(run.path / CLADES, summary.names),
         runs=runs,
         home=home,
+        own=own,
     )
 
 

@@ -29,12 +29,13 @@ from phloem.storage.files import read_bytes
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior, TreePrior
 from phloem.target.substitution import build_model as build_substitution_model
+from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, branches_of
 from phloem.trees.branch_lengths import SplitLengths, split_lengths
 from phloem.trees.reading import parse_newick
 from phloem.trees.sample import GroupedTrees, TreeSample
 from phloem.trees.splits import SplitFrequencies
 from phloem.trees.writing import format_newick
-from phloem.variational.joint import JointModel, build_branch_model, write_parameters
+from phloem.variational.joint import JointModel, Lognormal, build_branch_model, write_parameters
 from phloem.variational.sbn import SubsplitNetwork, SubsplitSupport, support_arrays, support_from
 
 BOOTSTRAP = "bootstrap"
@@ -57,31 +58,46 @@ class RunInputs(NamedTuple):
     source: str  # the alignment as the user named it
     patterns: SitePatterns
     support: SubsplitSupport
+    own: OwnParts = NOTHING_OWN  # in memory: no file has them
 
     def target(self, config: InferConfig, threads: int | None = None) -> TreePosterior:
         """The posterior that the settings describe, up to its constant."""
-        return build_target(self.patterns, config, threads)
+        return build_target(self.patterns, config, threads, own=self.own)
 
     def model(self, config: InferConfig) -> JointModel:
         """An untrained model; its first weights depend on the seed alone."""
-        return build_model(self.support, config)
+        return build_model(self.support, config, own=self.own)
 
     def training(self, config: InferConfig, target: TreePosterior) -> Training:
         """The training of an untrained model."""
-        return Training(self.model(config), target, config.training, seed=config.seed)
+        self.own.require(config, "estimator")
+        model, estimator = self.model(config), self.own.estimator
+        return Training(model, target, config.training, seed=config.seed, estimator=estimator)
 
 
-def build_target(patterns: SitePatterns, config: InferConfig, threads: int | None = None) -> TreePosterior:
+def build_target(
+    patterns: SitePatterns, config: InferConfig, threads: int | None = None, *, own: OwnParts = NOTHING_OWN
+) -> TreePosterior:
     """The posterior that the settings describe, up to its constant."""
+    own.require(config, "prior", "substitution")
     substitution = build_substitution_model(config.model, patterns)
-    return TreePosterior(TreeLikelihood(patterns, substitution, threads=threads), TreePrior(config.prior_rate))
+    prior = own.prior or TreePrior(config.prior_rate)
+    return TreePosterior(TreeLikelihood(patterns, substitution, threads=threads), prior)
 
 
-def build_model(support: SubsplitSupport, config: InferConfig) -> JointModel:
+def build_model(support: SubsplitSupport, config: InferConfig, *, own: OwnParts = NOTHING_OWN) -> JointModel:
     """An untrained model; its first weights depend on the seed alone."""
+    own.require(config, "model", "convolution", "family")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(RandomStream(config.seed, "weights").key()[0]))
-        branches = build_branch_model(config.branches, support, depth=config.depth, width=config.width)
+        branches = build_branch_model(
+            config.branches,
+            support,
+            depth=config.depth,
+            width=config.width,
+            convolution=own.convolution,
+            family=own.family or Lognormal,
+        )
     return JointModel(SubsplitNetwork(support), branches)
 
 
@@ -181,7 +197,7 @@ def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = F
         sites=len(inputs.patterns.pattern_of_site),
         patterns=len(inputs.patterns),
         model=str(training.target.likelihood.model.describe()["name"]),
-        branches=config.branches,
+        branches=branches_of(config),
         seed=config.seed,
         support=SupportSize(support.topology_count, len(support.splits), support.parameter_count),
         finished=results.finished,

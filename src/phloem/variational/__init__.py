@@ -7,11 +7,13 @@ from phloem.lazy import lazy_names
 if TYPE_CHECKING:
     from phloem.variational.joint import BranchDistribution as BranchDistribution
     from phloem.variational.joint import BranchModel as BranchModel
+    from phloem.variational.joint import BranchSample as BranchSample
     from phloem.variational.joint import GraphModel as GraphModel
     from phloem.variational.joint import JointModel as JointModel
     from phloem.variational.joint import Lognormal as Lognormal
     from phloem.variational.joint import PspModel as PspModel
     from phloem.variational.joint import SplitModel as SplitModel
+    from phloem.variational.joint import TreeDraw as TreeDraw
     from phloem.variational.joint import build_branch_model as build_branch_model
     from phloem.variational.sbn import SubsplitFit as SubsplitFit
     from phloem.variational.sbn import SubsplitNetwork as SubsplitNetwork

@@ -6,7 +6,7 @@ lengths, and `JointModel` draws topologies and lengths together.
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 import safetensors.torch
@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from phloem.arrays import BoolArray, FloatArray, IntArray
-from phloem.autograd import refuse_second_derivatives
+from phloem.autograd import Operation, check_tensors
 from phloem.errors import BadArgument, FileProblem
 from phloem.features.convolutions import CONVOLUTIONS, BranchReadout, ConvolutionChoice, NodeFeatures
 from phloem.features.layers import run
@@ -75,6 +75,7 @@ class Lognormal(BranchDistribution):
     parameters_per_branch = 2
 
     def __init__(self, parameters: Tensor) -> None:
+        check_tensors(parameters)
         if parameters.ndim != 3 or parameters.shape[2] != self.parameters_per_branch:
             raise BadArgument(
                 f"lognormal: parameters of shape {tuple(parameters.shape)}. Give them as (batch, branches, 2)."
@@ -95,10 +96,11 @@ class Lognormal(BranchDistribution):
         """One set of lengths per tree, reparameterised."""
         noise = np.empty(self._parameters.shape[:2])
         fill_normal_rows(stream.key(), stream.particle, stream.step, noise)
-        return BranchSample(*_SampleLognormal.apply(self._parameters, noise, path_only))
+        return BranchSample(*_SampleLognormal(noise, path_only)(self._parameters))
 
     def log_prob(self, lengths: Tensor) -> Tensor:
         """Log-density of given lengths, (batch,); -inf where one is not positive."""
+        check_tensors(lengths)
         if lengths.shape != self._parameters.shape[:2]:
             raise BadArgument(
                 f"lognormal: lengths of shape {tuple(lengths.shape)} for {tuple(self._parameters.shape[:2])} branches."
@@ -110,32 +112,38 @@ class Lognormal(BranchDistribution):
         return torch.where(positive.all(dim=1), log_densities, -torch.inf)
 
 
-class _SampleLognormal(torch.autograd.Function):
+@final
+class _SampleLognormal(Operation):
     """Lengths and log-densities from parameters and fixed noise."""
 
-    @staticmethod
-    def forward(ctx: Any, parameters: Tensor, noise: FloatArray, path_only: bool) -> tuple[Tensor, Tensor]:
-        parameters = parameters.detach().contiguous()
-        lengths, log_densities = np.empty_like(noise), np.empty(len(noise))
-        sample_lognormal(parameters.numpy(), LOCATION_OFFSET, noise, lengths, log_densities)
-        ctx.saved = parameters, noise, lengths, path_only
-        return torch.from_numpy(lengths), torch.from_numpy(log_densities)
+    shares_memory = True
 
-    @staticmethod
-    def backward(ctx: Any, length_gradient: Tensor, density_gradient: Tensor) -> tuple[Tensor, None, None]:
-        refuse_second_derivatives()
-        parameters, noise, lengths, path_only = ctx.saved
-        gradient = torch.empty_like(parameters)
+    def __init__(self, noise: FloatArray, path_only: bool) -> None:
+        self.noise = noise
+        self.path_only = path_only
+
+    def values(self, _wanted: tuple[bool, ...], parameters: Tensor) -> tuple[Tensor, Tensor]:
+        """The lengths and the log-density of each tree's."""
+        self.parameters = parameters.detach().contiguous()
+        self.lengths, log_densities = np.empty_like(self.noise), np.empty(len(self.noise))
+        sample_lognormal(self.parameters.numpy(), LOCATION_OFFSET, self.noise, self.lengths, log_densities)
+        return torch.from_numpy(self.lengths), torch.from_numpy(log_densities)
+
+    def gradients(
+        self, _wanted: tuple[bool, ...], length_gradient: Tensor, density_gradient: Tensor
+    ) -> tuple[Tensor, ...]:
+        """The parameters' gradient."""
+        gradient = torch.empty_like(self.parameters)
         sample_lognormal_backward(
-            parameters.numpy(),
-            noise,
-            lengths,
+            self.parameters.numpy(),
+            self.noise,
+            self.lengths,
             length_gradient.contiguous().numpy(),
             density_gradient.contiguous().numpy(),
-            path_only,
+            self.path_only,
             gradient.numpy(),
         )
-        return gradient, None, None
+        return (gradient,)
 
 
 class BranchModel(nn.Module, ABC):
@@ -183,7 +191,7 @@ class TableModel(BranchModel, ABC):
                 "in the support. Leave out trees for which `knows` is false."
             )
         rows = self._rows(indices)
-        sums: Tensor = _SumRows.apply(self.table, rows.reshape(-1, rows.shape[2]))
+        sums: Tensor = _SumRows(rows.reshape(-1, rows.shape[2]))(self.table)
         return sums.reshape(*rows.shape[:2], self.family.parameters_per_branch)
 
     @abstractmethod
@@ -191,23 +199,25 @@ class TableModel(BranchModel, ABC):
         """Rows of the table to be added for every branch, (batch, 2n-3, terms); -1 for none."""
 
 
-class _SumRows(torch.autograd.Function):
+@final
+class _SumRows(Operation):
     """Σ_k table[rows[i, k]], skipping rows of -1."""
 
-    @staticmethod
-    def forward(ctx: Any, table: Tensor, rows: IntArray) -> Tensor:
-        ctx.arguments = rows, table.shape
-        sums = table.new_empty((len(rows), table.shape[1]))
-        sum_rows(table.detach().numpy(), rows, sums.numpy())
+    def __init__(self, rows: IntArray) -> None:
+        self.rows = rows
+
+    def values(self, _wanted: tuple[bool, ...], table: Tensor) -> Tensor:
+        """The sums, (len(rows), columns)."""
+        self.shape = table.shape
+        sums = table.new_empty((len(self.rows), table.shape[1]))
+        sum_rows(table.detach().contiguous().numpy(), self.rows, sums.numpy())
         return sums
 
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        refuse_second_derivatives()
-        rows, shape = ctx.arguments
-        table_gradient = gradient.new_zeros(shape)
-        sum_rows_backward(gradient.contiguous().numpy(), rows, table_gradient.numpy())
-        return table_gradient, None
+    def gradients(self, _wanted: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor, ...]:
+        """The table's gradient."""
+        table_gradient = gradient.new_zeros(self.shape)
+        sum_rows_backward(gradient.contiguous().numpy(), self.rows, table_gradient.numpy())
+        return (table_gradient,)
 
 
 @final
@@ -286,16 +296,27 @@ class GraphModel(BranchModel):
         return np.ones(len(topologies), np.bool_)
 
 
-def build_branch_model(name: str, support: SubsplitSupport, *, depth: int = 2, width: int = 100) -> BranchModel:
-    """The branch model with this name for the taxa of a support; depth and width are for graph models."""
+def build_branch_model(
+    name: str,
+    support: SubsplitSupport,
+    *,
+    depth: int = 2,
+    width: int = 100,
+    convolution: ConvolutionChoice | None = None,
+    family: type[BranchDistribution] = Lognormal,
+) -> BranchModel:
+    """The branch model with this name for the taxa of a support; depth and width are for graph models.
+
+    convolution: in place of the one that a graph model is named after.
+    """
     if name == "split":
-        return SplitModel(support)
+        return SplitModel(support, family)
     if name == "psp":
-        return PspModel(support)
+        return PspModel(support, family)
     if name not in (*CONVOLUTIONS, "mlp"):
         known = ("split", "psp", "mlp", *CONVOLUTIONS)
         raise BadArgument(f"unknown branch-length model {name}: choose one of {', '.join(known)}.")
-    return GraphModel(len(support.taxa), name, depth=depth, width=width)
+    return GraphModel(len(support.taxa), convolution or name, depth=depth, width=width, family=family)
 
 
 class TreeDraw(NamedTuple):

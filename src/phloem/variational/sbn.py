@@ -7,14 +7,14 @@ tree samples, by collecting subsplits and fitting probabilities; last their file
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast, final
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from phloem.arrays import Array, BoolArray, FloatArray, IntArray, LongArray, WordArray, read_only
-from phloem.autograd import refuse_second_derivatives
+from phloem.autograd import Operation, outside_transforms
 from phloem.errors import BadArgument, FileProblem
 from phloem.kernels.trees.clades import clade_bits, hash_sets
 from phloem.kernels.variational import sbn as kernels
@@ -160,7 +160,7 @@ class SubsplitNetwork(nn.Module):
 
     def tables(self) -> Tables:
         """Softmax of every table."""
-        return normalize_tables(self.support, self.logits.detach())
+        return outside_transforms(lambda logits: normalize_tables(self.support, logits), self.logits)
 
     def sample(self, count: int, *, stream: RandomStream) -> TopologyBatch:
         """Independent topologies; topology i uses the random numbers of the stream's i-th particle."""
@@ -204,7 +204,7 @@ class SubsplitNetwork(nn.Module):
         return TopologyBatch.from_canonical(parents)
 
     def _log_prob(self, indices: SubsplitIndices, tables: Tables, roots: LongArray | None) -> Tensor:
-        result: Tensor = _LogProbability.apply(self.logits, self.support, indices, tables, roots)
+        result: Tensor = _LogProbability(self.support, indices, tables, roots)(self.logits)
         return result
 
 
@@ -241,34 +241,34 @@ def count_entries(
     return counts
 
 
-class _LogProbability(torch.autograd.Function):
+@final
+class _LogProbability(Operation):
     """log Q(τ) as a function of the logits: the gradient is how often each entry is used, averaged over rootings."""
 
-    @staticmethod
-    def forward(
-        ctx: Any,
-        _logits: Tensor,
-        support: SubsplitSupport,
-        indices: SubsplitIndices,
-        tables: Tables,
-        roots: LongArray | None,
-    ) -> Tensor:
-        rootings = log_rootings(indices, tables)
+    def __init__(
+        self, support: SubsplitSupport, indices: SubsplitIndices, tables: Tables, roots: LongArray | None
+    ) -> None:
+        self.support = support
+        self.indices = indices
+        self.tables = tables  # of the logits
+        self.roots = roots
+
+    def values(self, _wanted: tuple[bool, ...], _logits: Tensor) -> Tensor:
+        """The log-probabilities, (batch,)."""
+        rootings, roots = log_rootings(self.indices, self.tables), self.roots
         if roots is None:
-            values, shares = kernels.sum_rootings(rootings)
+            values, self.shares = kernels.sum_rootings(rootings)
         else:
             values = np.take_along_axis(rootings, roots[:, None], axis=1)[:, 0]
-            shares = np.zeros_like(rootings)
-            shares[np.arange(len(roots)), roots] = np.isfinite(values)
-        ctx.support, ctx.indices, ctx.probabilities, ctx.shares = support, indices, tables.probabilities, shares
+            self.shares = np.zeros_like(rootings)
+            self.shares[np.arange(len(roots)), roots] = np.isfinite(values)
         return torch.from_numpy(values)
 
-    @staticmethod
-    def backward(ctx: Any, output_gradient: Tensor) -> tuple[Tensor | None, ...]:
-        refuse_second_derivatives()
-        counts = count_entries(ctx.support, ctx.indices, ctx.shares, output_gradient.contiguous().numpy())
-        gradient = kernels.logit_gradient(counts, ctx.probabilities, ctx.support.free_starts)
-        return torch.from_numpy(gradient), None, None, None, None
+    def gradients(self, _wanted: tuple[bool, ...], output_gradient: Tensor) -> tuple[Tensor, ...]:
+        """The logits' gradient."""
+        counts = count_entries(self.support, self.indices, self.shares, output_gradient.contiguous().numpy())
+        gradient = kernels.logit_gradient(counts, self.tables.probabilities, self.support.free_starts)
+        return (torch.from_numpy(gradient),)
 
 
 def collect_support(
