@@ -1,4 +1,10 @@
-"""What can go wrong: every error that phloem raises on purpose says where, what, and what to do."""
+"""What can go wrong: every error that phloem raises on purpose says where, what, and what to do.
+
+Names in files can hold anything, so what is said to users goes through here: `quoted` puts a name into a message, and
+`printable` makes any text safe for a terminal.
+"""
+
+from pathlib import Path
 
 
 class PhloemError(Exception):
@@ -51,6 +57,31 @@ class StoppedByUser(PhloemError):
 
 class ConfigError(PhloemError):
     """A setting, or a combination of settings, that makes no sense."""
+
+
+class InputWarning(UserWarning):
+    """Something in a file that was not taken as it stands; the command line shows it as one line."""
+
+
+def check_kind(what: str, value: object, kind: type | tuple[type, ...], needed: str) -> None:
+    """Raise if an argument is of another kind. needed: in words, with what to do."""
+    if not isinstance(value, kind):
+        raise BadArgument(f"{what}: {_kind_of(value)}. Give {needed}.")
+
+
+def check_path(path: object) -> Path:
+    """A path that was given as one, or as text."""
+    check_kind("file", path, (str, Path), "its path")
+    return Path(str(path))
+
+
+def _kind_of(value: object) -> str:
+    return "nothing was given" if value is None else f"a {type(value).__name__} was given"
+
+
+def printable(text: str) -> str:
+    """The text in one line, without characters that move a terminal's cursor or change its colours."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
 def quoted(text: str, limit: int = 60) -> str:
