@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "threads": {"errors", "arrays", "interrupts"},
     "autograd": {"errors"},
     "storage": {"errors", "arrays"},
-    "config": {"lazy", "errors"},
+    "config": {"lazy", "errors", "storage"},
     "kernels": {"arrays"},
     "data": FOUNDATION | {"kernels"},
     "trees": FOUNDATION | {"kernels", "data"},

@@ -19,7 +19,7 @@ import numpy as np
 import safetensors.numpy
 
 from phloem.errors import FileProblem, PhloemError
-from phloem.storage.files import atomic_write, cannot_read
+from phloem.storage.files import atomic_write, cannot_read, check_regular
 
 NO_DIGEST = b"0" * 64
 FIRST_KIND = "infer"  # of files that do not say of which kind they are: there was no other
@@ -64,6 +64,7 @@ def check_members(path: Path, archive: zipfile.ZipFile, names: tuple[str, ...], 
 
 def open_archive(path: Path, made_by: str) -> zipfile.ZipFile:
     """The file as an archive of arrays."""
+    check_regular(path)
     try:
         return zipfile.ZipFile(path)
     except OSError as problem:
