@@ -4,7 +4,8 @@ Each text repeats one piece so often that a reader whose time grows with the squ
 take a second or two. The limit lies far from both, so that no machine is too slow or too busy for it.
 """
 
-import numpy as np
+from itertools import repeat
+
 import pytest
 
 from phloem.config.infer import INFER
@@ -80,7 +81,7 @@ TREES = {
     "many translate tables": f"#NEXUS begin taxa; taxlabels {LABELS}; end; begin trees; "
     + "".join(f"translate {number} t{number}; " for number in range(MANY // 10))
     + "tree a = (1,2,3); end;",
-    "many lists of taxa": f"#NEXUS begin taxa; {'taxlabels A B C D; ' * (MANY // 10)} end; {NEXUS[6:]} tree a = (A,B,C);",
+    "many lists of taxa": f"#NEXUS {'taxlabels A B C D; ' * (MANY // 10)} begin trees; tree a = (A,B,C);",
     "blocks": "#NEXUS " + "begin trees; end; " * (MANY // 10),
     "titles": NEXUS + "tree " + "a " * MANY + "= (A,B,C); end;",
     "weights": NEXUS + "tree a " + "[&W 1] " * MANY + "= (A,B,C); end;",
@@ -120,5 +121,4 @@ def assert_ends(work) -> None:
 
 def test_the_limit_is_one():
     with pytest.raises(TookTooLong), processor_seconds(0.05):
-        while True:
-            np.zeros(10).sum()
+        sum(repeat(1))

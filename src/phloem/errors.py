@@ -4,7 +4,11 @@ Names in files can hold anything, so what is said to users goes through here: `q
 `printable` makes any text safe for a terminal.
 """
 
+import re
 from pathlib import Path
+
+# What a terminal obeys instead of showing it, and line ends.
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class PhloemError(Exception):
@@ -77,6 +81,11 @@ def check_path(path: object) -> Path:
 
 def _kind_of(value: object) -> str:
     return "nothing was given" if value is None else f"a {type(value).__name__} was given"
+
+
+def has_control(name: str) -> bool:
+    """Whether a name holds what a terminal would obey: no taxon is called so, and none may be."""
+    return CONTROL.search(name) is not None
 
 
 def printable(text: str) -> str:

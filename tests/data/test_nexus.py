@@ -1,16 +1,12 @@
 """Alignments in NEXUS files: names in quotes, sets of states, what is ignored, and time that grows with the file."""
 
-import re
-import sys
-
 import dendropy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phloem.data import nexus
 from phloem.data.reading import parse_alignment
-from phloem.errors import AlignmentError, PhloemError
+from phloem.errors import AlignmentError
 from support.messages import assert_says, saying
 from support.nexus_files import data_block, odd_names
 
@@ -81,7 +77,9 @@ def test_every_command_that_is_not_used_is_named_in_one_line():
 
 def test_commands_of_the_data_block_and_a_second_one_are_named():
     text = "#NEXUS begin data; format datatype=dna; options x=y; eliminate 1; matrix\nA AC\nB AC\nC AC\n; end;"
-    assert_says(parsed(text + text[6:]).notes[0], "2 options, 2 eliminate … matrix … DATA block … eliminate would leave out")
+    assert_says(
+        parsed(text + text[6:]).notes[0], "2 options, 2 eliminate … matrix … DATA block … eliminate would leave out"
+    )
 
 
 def test_thousands_of_commands_make_a_short_line_without_control_characters():
@@ -96,7 +94,10 @@ def test_thousands_of_commands_make_a_short_line_without_control_characters():
     ("text", "facts"),
     [
         (with_format("A ACT\nB ACT\nC ACT").replace("; matrix", "; dimensions nchar=²; matrix"), "nchar='²'"),
-        (with_format("A ACT\nB ACT\nC ACT").replace("; matrix", f"; dimensions nchar={'1' * 5000}; matrix"), "nchar='1"),
+        (
+            with_format("A ACT\nB ACT\nC ACT").replace("; matrix", f"; dimensions nchar={'1' * 5000}; matrix"),
+            "nchar='1",
+        ),
         (with_format("A ACT\nB ACT\nC ACT").replace("; matrix", "; dimensions ntax=x; matrix"), "ntax=x"),
         (with_format("'A ACT\nB ACT\nC ACT"), "dna.nex, line 2 … quote"),
         (with_format("A ACT\nB [ ACT\nC ACT"), "dna.nex, line 3 … comment"),

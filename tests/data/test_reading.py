@@ -194,7 +194,7 @@ def test_names_that_are_equal_only_up_to_the_first_blank():
     with pytest.raises(AlignmentError, match=saying("first blank … 'Homo' … --long-names")):
         parse_alignment(text.encode())
     assert parse_alignment(text.encode(), long_names=True).alignment.taxa[:2] == ("Homo sapiens X1", "Homo troglodytes")
-    with pytest.raises(AlignmentError, match="^alignment: several sequences are called 'Homo'"):
+    with pytest.raises(AlignmentError, match=r"^alignment: several sequences are called 'Homo'"):
         parse_alignment(b">Homo\nACG\n>Homo\nACG\n>Lemur\nACG\n")
 
 

@@ -85,8 +85,8 @@ BAD_FILES = {
         "'A' is listed twice",
     ),
     "NEXUS second list of taxa": (
-        "#NEXUS begin taxa; taxlabels A B C; end; begin trees; tree a = (A,B,C); end; begin taxa; taxlabels X Y Z; end;",
-        "line 1, column 90: this list of taxa differs from an earlier one",
+        "#NEXUS begin taxa; taxlabels A B C; end; begin trees; tree a = (A,B,C); end;\nbegin taxa; taxlabels X Y Z;",
+        "line 2, column 13: this list of taxa differs from an earlier one",
     ),
     "NEXUS list of taxa after a translate table": (
         NEXUS + "translate 1 A, 2 B, 3 C; tree a = (1,2,3); end; begin taxa; taxlabels X Y Z; end;",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from phloem.cli.flags import Flag, Flags, with_config
-from phloem.cli.options import ALIGNMENT_HELP
+from phloem.cli.options import ALIGNMENT_HELP, LongNames
 from phloem.config import BootstrapConfig
 from phloem.config.search import BOOTSTRAP, BOOTSTRAP_METHODS
 
@@ -53,13 +53,14 @@ def bootstrap(
     alignment: Annotated[str, typer.Argument(metavar="ALIGNMENT", help=ALIGNMENT_HELP)],
     out: Annotated[Path, typer.Option("--out", "-o", help="The directory for the tree files; made if it is new.")],
     config: BootstrapConfig,
+    long_names: LongNames = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a line.")] = False,
 ) -> None:
     """Make bootstrap trees: by IQ-TREE's ultrafast bootstrap, or by phloem's own search, which needs nothing installed.
 
     Replicates already in the directory are kept: a stopped run can be resumed, and replicates added later.
     """
-    done = _run_with_bar(alignment, out, config)
+    done = _run_with_bar(alignment, out, config, long_names)
     if as_json:
         print(json.dumps(done.as_json()))
         return
@@ -71,7 +72,7 @@ def bootstrap(
     )
 
 
-def _run_with_bar(alignment: str, out: Path, config: BootstrapConfig) -> "BootstrapRun":
+def _run_with_bar(alignment: str, out: Path, config: BootstrapConfig, long_names: bool) -> "BootstrapRun":
     """Run, with a bar on stderr where that is a terminal."""
     # Imported here to keep `phloem --help` fast.
     from rich.console import Console
@@ -91,4 +92,4 @@ def _run_with_bar(alignment: str, out: Path, config: BootstrapConfig) -> "Bootst
                 del at_work[news.replicate]
             bar.update(task, completed=news.done + sum(at_work.values()), done=news.done)
 
-        return run_bootstrap(alignment, out, config, progress=show)
+        return run_bootstrap(alignment, out, config, long_names=long_names, progress=show)

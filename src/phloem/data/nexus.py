@@ -162,9 +162,7 @@ def _count(source: str, key: str, stated: str) -> int:
     return int(digits)
 
 
-def _records(
-    source: str, matrix: str, settings: dict[str, str], sites: int | None, interleaved: bool
-) -> Records:
+def _records(source: str, matrix: str, settings: dict[str, str], sites: int | None, interleaved: bool) -> Records:
     """Names and sequences. A name can be quoted; a sequence can span lines and contain blanks and sets of states."""
     plain = _declared_symbols(settings)
     pieces: dict[str, list[str]] = {}

@@ -203,7 +203,9 @@ class _Statement:
     def block(self) -> str:
         """The name of the block that the statement begins, in lower case."""
         position = skip_blanks(self.buffer, label_end(self.buffer, self.position, self._end), self._end)
-        return unquote(decode(self.buffer, position, max(label_end(self.buffer, position, self._end), position))).lower()
+        return unquote(
+            decode(self.buffer, position, max(label_end(self.buffer, position, self._end), position))
+        ).lower()
 
     def tokens(self) -> list[str]:
         """Its tokens, without comments, names in their quotes: the same rules as inside trees."""

@@ -8,7 +8,17 @@ import numpy as np
 
 from phloem.arrays import FloatArray, IntArray
 from phloem.data.nexus import is_nexus, unquote
-from phloem.errors import NotBinary, PhloemError, TaxonMismatch, TreeFormatError, listed, quoted
+from phloem.errors import (
+    NotBinary,
+    PhloemError,
+    TaxonMismatch,
+    TreeFormatError,
+    check_kind,
+    check_path,
+    has_control,
+    listed,
+    quoted,
+)
 from phloem.kernels.trees import newick
 from phloem.storage.files import read_bytes
 from phloem.trees.nexus import TreeText, locate_trees, place, problem, scan_nexus, scan_statements, syntax_problem
@@ -31,7 +41,11 @@ def read_trees(path: str | Path, *, taxa: Sequence[str] | None = None, burnin: i
 
 def parse_newick(newick_trees: str | Iterable[str], *, taxa: Sequence[str] | None = None) -> TreeSample:
     """Binary trees from Newick text, one string or several; otherwise as `read_trees`."""
-    text = newick_trees if isinstance(newick_trees, str) else "\n".join(newick_trees)
+    check_kind("Newick text", newick_trees, Iterable, "text, or a list of texts")
+    lines = [newick_trees] if isinstance(newick_trees, str) else list(newick_trees)
+    for line in lines:
+        check_kind("Newick text", line, str, "text, or a list of texts")
+    text = "\n".join(lines)
     try:
         content = text.encode()
     except UnicodeEncodeError as problem:
@@ -72,7 +86,7 @@ class _ParsedTrees:
 
 
 def _scan_file(path: str | Path) -> TreeText:
-    return _scan(str(path), read_bytes(Path(path)))
+    return _scan(str(path), read_bytes(check_path(path)))
 
 
 def _scan(source: str, content: bytes) -> TreeText:
@@ -162,6 +176,9 @@ def _settle_taxa(text: TreeText, taxa: Sequence[str] | None) -> tuple[str, ...]:
     if len(names) < 3:
         where = place(text.source, text.buffer, first, int(text.starts[0]))
         raise TreeFormatError(f"{where}: this tree has {len(names)} taxa. At least 3 are needed.")
+    if odd := next(filter(has_control, names), None):
+        where = place(text.source, text.buffer, first, int(text.starts[0]))
+        raise TreeFormatError(f"{where}: the name {quoted(odd)} has a control character. Rename the taxon.")
     if taxa is not None:
         check_same_taxa(names, taxa, place(text.source, text.buffer, first, int(text.starts[0])))
         return tuple(taxa)
@@ -232,7 +249,7 @@ def _duplicate(name: str) -> str:
 
 def read_weighted_table(path: str | Path, *, taxa: Sequence[str] | None = None, burnin: int | float = 0) -> TreeSample:
     """Binary trees from lines of a weight, a tab and a Newick tree, without a heading."""
-    path = Path(path)
+    path = check_path(path)
     try:
         lines = read_bytes(path).decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
