@@ -5,7 +5,6 @@ Names in files can hold anything, so what is said to users goes through here: `q
 """
 
 import re
-from pathlib import Path
 
 # What a terminal obeys instead of showing it, and line ends.
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -65,22 +64,6 @@ class ConfigError(PhloemError):
 
 class InputWarning(UserWarning):
     """Something in a file that was not taken as it stands; the command line shows it as one line."""
-
-
-def check_kind(what: str, value: object, kind: type | tuple[type, ...], needed: str) -> None:
-    """Raise if an argument is of another kind. needed: in words, with what to do."""
-    if not isinstance(value, kind):
-        raise BadArgument(f"{what}: {_kind_of(value)}. Give {needed}.")
-
-
-def check_path(path: object) -> Path:
-    """A path that was given as one, or as text."""
-    check_kind("file", path, (str, Path), "its path")
-    return Path(str(path))
-
-
-def _kind_of(value: object) -> str:
-    return "nothing was given" if value is None else f"a {type(value).__name__} was given"
 
 
 def has_control(name: str) -> bool:

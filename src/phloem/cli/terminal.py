@@ -2,7 +2,7 @@
 
 import io
 import re
-from typing import Any, TextIO
+from typing import TextIO
 
 # What a terminal obeys, but for line ends, tabs, and the colours of our own tables and help.
 UNSAFE = re.compile("\x1b(?!\\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
@@ -31,6 +31,6 @@ class Terminal(io.TextIOBase):
         return self._stream.fileno()
 
     @property
-    def encoding(self) -> Any:
+    def encoding(self) -> str:  # type: ignore[override]
         """The stream's."""
         return self._stream.encoding

@@ -25,6 +25,7 @@ DATA_BLOCKS = ("data", "characters")
 USED = ("dimensions", "format", "matrix")
 BOOKKEEPING = {"title", "link", "blockid", "dimensions", "taxlabels"}
 LEAVES_OUT = ("exset", "exclude", "eliminate", "delete")  # sites or taxa
+COUNTS: tuple[str, ...] = ("ntax", "nchar")
 LARGEST_COUNT = 10**9
 MOST_NAMED = 8  # commands of a block, and blocks
 LONGEST_WORD = 40  # characters
@@ -72,7 +73,7 @@ def parse_nexus(source: str, text: str) -> NexusAlignment:
         raise AlignmentError(f"{source}: the NEXUS DATA block has no MATRIX.")
     if not matrix.is_whole:
         raise AlignmentError(f"{source}: the MATRIX has no ';' at its end. The file may have been cut off.")
-    counts = {key: _count(source, key, settings[key]) for key in ("ntax", "nchar") if key in settings}
+    counts = {key: _count(source, key, settings[key]) for key in COUNTS if key in settings}
     interleaved = settings.get("interleave", "no") in ("", "yes")
     records = _records(source, matrix.text, settings, counts.get("nchar"), interleaved)
     _check_counts(source, records, counts)

@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from Bio.SeqIO.FastaIO import SimpleFastaParser
 
+from phloem.arguments import checked
 from phloem.data.alignment import Alignment
 from phloem.data.nexus import describe_ignored, is_nexus, parse_nexus
-from phloem.errors import AlignmentError, FileProblem, InputWarning, check_path, listed, quoted
+from phloem.errors import AlignmentError, FileProblem, InputWarning, listed, quoted
 from phloem.storage.files import read_bytes
 
 EXAMPLES = ("primates",)
@@ -37,18 +38,20 @@ class _Parsed(NamedTuple):
     note: str = ""  # what was left out, without the file's name; empty if nothing was
 
 
+@checked
 def find_trees(name: str | Path) -> Path:
     """The tree file at that path or, if there is none, the bundled example of that name."""
     return _find(name, ".trees.nex")
 
 
+@checked
 def find_alignment(name: str | Path) -> Path:
     """The alignment at that path or, if there is none, the bundled example of that name."""
     return _find(name, ".fasta")
 
 
 def _find(name: str | Path, suffix: str) -> Path:
-    path = check_path(name)
+    path = Path(name)
     try:
         if path.exists():
             return path
@@ -151,6 +154,7 @@ def _join(source: str, form: str, lines: Iterable[list[str]]) -> Records:
     return [(name, "".join(parts)) for name, parts in pieces.items()]
 
 
+@checked
 def read_alignment(path: str | Path, *, long_names: bool = False) -> Alignment:
     """Nucleotide sequences from FASTA, PHYLIP, NEXUS, Stockholm or Clustal, plain or gzipped, or a bundled example.
 
@@ -163,6 +167,7 @@ def read_alignment(path: str | Path, *, long_names: bool = False) -> Alignment:
     return alignment
 
 
+@checked
 def load_alignment(path: str | Path, *, long_names: bool = False) -> LoadedAlignment:
     """As `read_alignment`, with the notes to be shown by whoever asks."""
     return parse_alignment(read_bytes(find_alignment(path)), source=str(path), long_names=long_names)

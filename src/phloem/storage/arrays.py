@@ -18,7 +18,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import safetensors.numpy
 
-from phloem.errors import FileProblem, PhloemError, has_control
+from phloem.errors import FileProblem, PhloemError, has_control, printable
 from phloem.storage.files import LARGEST_UNPACKED, atomic_write, cannot_read, check_regular
 
 NO_DIGEST = b"0" * 64
@@ -88,7 +88,9 @@ def reading_member(path: Path, archive: zipfile.ZipFile, name: str) -> Iterator[
     except PhloemError:
         raise
     except Exception as problem:  # damaged bytes fail in zipfile, zlib and numpy in a dozen ways
-        raise FileProblem(f"{path}: array `{name}` cannot be read ({problem}). Make the file again.") from None
+        raise FileProblem(
+            f"{path}: array `{name}` cannot be read ({printable(str(problem))[:100]}). Make the file again."
+        ) from None
 
 
 def distinct_names(array: np.ndarray[Any, Any]) -> tuple[str, ...] | None:

@@ -9,6 +9,7 @@ import torch
 from scipy import special
 from torch import Tensor
 
+from phloem.arguments import check_fields
 from phloem.arrays import FloatArray
 from phloem.autograd import refuse_second_derivatives
 from phloem.config import ModelConfig
@@ -114,12 +115,16 @@ class _DiscreteGamma(torch.autograd.Function):
 class SiteRates:
     """Equally likely gamma categories (one, of rate 1, without a shape) beside a proportion of invariant sites."""
 
-    shape: Tensor | None = None
+    shape: Tensor | None = None  # a number will do, and becomes one
     categories: int = 4
     method: Method = "mean"
-    invariant: Tensor | None = None
+    invariant: Tensor | None = None  # likewise
 
     def __post_init__(self) -> None:
+        for name in ("shape", "invariant"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, _scalar(f"SiteRates: {name}", value))
+        check_fields(self)
         if self.shape is not None and not 1e-3 <= self.shape.item() <= 1e4:
             raise BadArgument(f"gamma shape {self.shape.item():g}: must be from 0.001 to 10000.")
         if not 1 <= self.categories <= LARGEST_CATEGORIES:
@@ -161,6 +166,7 @@ class SubstitutionModel:
     site_rates: SiteRates = field(default_factory=SiteRates)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _check_positive(self.exchangeabilities, 6, "exchangeabilities AC, AG, AT, CG, CT, GT")
         _check_positive(self.frequencies, 4, "frequencies of A, C, G, T")
         if abs(self.frequencies.sum().item() - 1) > 1e-6:
@@ -262,11 +268,22 @@ def _model(name: str, exchangeabilities: Numbers, frequencies: Numbers, rates: S
 
 def _two_rates(purine_kappa: Number, pyrimidine_kappa: Number) -> Tensor:
     one = torch.ones((), dtype=torch.float64)
-    return torch.stack([one, _tensor(purine_kappa), one, one, _tensor(pyrimidine_kappa), one])
+    purines, pyrimidines = (_scalar("kappa", _tensor(kappa)).reshape(()) for kappa in (purine_kappa, pyrimidine_kappa))
+    return torch.stack([one, purines, one, one, pyrimidines, one])
 
 
 def _tensor(values: Numbers | Number) -> Tensor:
-    return torch.as_tensor(values, dtype=torch.float64)
+    try:
+        return torch.as_tensor(values, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError):
+        raise BadArgument(f"substitution model: a parameter is a {type(values).__name__}. Give numbers.") from None
+
+
+def _scalar(what: str, value: Number) -> Tensor:
+    tensor = value if isinstance(value, Tensor) else _tensor(value)
+    if tensor.numel() != 1:
+        raise BadArgument(f"{what} of shape {tuple(tensor.shape)}: give one number.")
+    return tensor
 
 
 def _check_positive(values: Tensor, count: int, what: str) -> None:

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
+from phloem.arguments import checked
 from phloem.arrays import FloatArray, IntArray
 from phloem.data.nexus import is_nexus, unquote
 from phloem.errors import (
+    BadArgument,
     NotBinary,
     PhloemError,
     TaxonMismatch,
     TreeFormatError,
-    check_kind,
-    check_path,
     has_control,
     listed,
     quoted,
@@ -30,6 +30,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SUFFIXES = (".tsv", ".tsv.gz")  # of tables of weighted trees
 
 
+@checked
 def read_trees(path: str | Path, *, taxa: Sequence[str] | None = None, burnin: int | float = 0) -> TreeSample:
     """Binary trees from a Newick or NEXUS file; rooted ones are unrooted, polytomies are an error.
 
@@ -39,13 +40,13 @@ def read_trees(path: str | Path, *, taxa: Sequence[str] | None = None, burnin: i
     return _binary_sample(_load(_scan_file(path), taxa, burnin, keep_root=False))
 
 
+@checked
 def parse_newick(newick_trees: str | Iterable[str], *, taxa: Sequence[str] | None = None) -> TreeSample:
     """Binary trees from Newick text, one string or several; otherwise as `read_trees`."""
-    check_kind("Newick text", newick_trees, Iterable, "text, or a list of texts")
-    lines = [newick_trees] if isinstance(newick_trees, str) else list(newick_trees)
-    for line in lines:
-        check_kind("Newick text", line, str, "text, or a list of texts")
-    text = "\n".join(lines)
+    try:
+        text = newick_trees if isinstance(newick_trees, str) else "\n".join(newick_trees)
+    except TypeError:
+        raise BadArgument("Newick text: give a text, or several in a list.") from None
     try:
         content = text.encode()
     except UnicodeEncodeError as problem:
@@ -55,6 +56,7 @@ def parse_newick(newick_trees: str | Iterable[str], *, taxa: Sequence[str] | Non
     return _binary_sample(_load(_scan("Newick text", content), taxa, 0, keep_root=False))
 
 
+@checked
 def read_any_trees(
     path: str | Path,
     *,
@@ -86,7 +88,7 @@ class _ParsedTrees:
 
 
 def _scan_file(path: str | Path) -> TreeText:
-    return _scan(str(path), read_bytes(check_path(path)))
+    return _scan(str(path), read_bytes(Path(path)))
 
 
 def _scan(source: str, content: bytes) -> TreeText:
@@ -247,9 +249,10 @@ def _duplicate(name: str) -> str:
     return f"taxon {quoted(name)} is in this tree twice. Taxon names must differ"
 
 
+@checked
 def read_weighted_table(path: str | Path, *, taxa: Sequence[str] | None = None, burnin: int | float = 0) -> TreeSample:
     """Binary trees from lines of a weight, a tab and a Newick tree, without a heading."""
-    path = check_path(path)
+    path = Path(path)
     try:
         lines = read_bytes(path).decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
