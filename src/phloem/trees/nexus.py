@@ -152,7 +152,7 @@ def scan_nexus(source: str, buffer: ByteArray) -> TreeText:
         elif words.keyword in ("end", "endblock"):
             block = ""
         elif words.keyword == "taxlabels":
-            if taxa is not None and words.tokens() != taxa.tokens():
+            if taxa is not None and words.content != taxa.content and words.tokens() != taxa.tokens():
                 raise words.problem("this list of taxa differs from an earlier one. Split the file by its TAXA blocks")
             taxa = taxa or words
         elif words.keyword == "translate" and block == "trees":
@@ -199,6 +199,11 @@ class _Statement:
         keyword = re.match(r"\s*([a-z]*)", decode(buffer, self.position, min(self.position + 16, int(span[1]))).lower())
         self.keyword = keyword.group(1) if keyword else ""
         self._end = int(span[1])
+
+    @property
+    def content(self) -> bytes:
+        """Its bytes."""
+        return self.buffer[self.position : self._end].tobytes()
 
     def block(self) -> str:
         """The name of the block that the statement begins, in lower case."""
