@@ -13,18 +13,30 @@ PACKAGE = Path(phloem.__file__).parent
 TESTS = Path(__file__).parent
 SOURCES = {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
 
-FOUNDATION = {"lazy", "errors", "arrays", "random_streams", "interrupts", "threads", "autograd", "storage", "config"}
+FOUNDATION = {
+    "lazy",
+    "errors",
+    "arguments",
+    "arrays",
+    "random_streams",
+    "interrupts",
+    "threads",
+    "autograd",
+    "storage",
+    "config",
+}
 # What each part may import besides itself, in the order in which data flows.
 MAY_IMPORT = {
     "lazy": set(),
     "errors": set(),
+    "arguments": {"errors"},
     "arrays": set(),
     "random_streams": {"errors"},
     "interrupts": set(),
     "threads": {"errors", "arrays", "interrupts"},
     "autograd": {"errors", "arrays"},
     "storage": {"errors", "arrays"},
-    "config": {"lazy", "errors"},
+    "config": {"lazy", "errors", "storage"},
     "kernels": {"arrays"},
     "data": FOUNDATION | {"kernels"},
     "trees": FOUNDATION | {"kernels", "data"},

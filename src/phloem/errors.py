@@ -1,4 +1,13 @@
-"""What can go wrong: every error that phloem raises on purpose says where, what, and what to do."""
+"""What can go wrong: every error that phloem raises on purpose says where, what, and what to do.
+
+Names in files can hold anything, so what is said to users goes through here: `quoted` puts a name into a message, and
+`printable` makes any text safe for a terminal.
+"""
+
+import re
+
+# What a terminal obeys instead of showing it, and line ends.
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class PhloemError(Exception):
@@ -51,6 +60,20 @@ class StoppedByUser(PhloemError):
 
 class ConfigError(PhloemError):
     """A setting, or a combination of settings, that makes no sense."""
+
+
+class InputWarning(UserWarning):
+    """Something in a file that was not taken as it stands; the command line shows it as one line."""
+
+
+def has_control(name: str) -> bool:
+    """Whether a name holds what a terminal would obey: no taxon is called so, and none may be."""
+    return CONTROL.search(name) is not None
+
+
+def printable(text: str) -> str:
+    """The text in one line, without characters that move a terminal's cursor or change its colours."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
 def quoted(text: str, limit: int = 60) -> str:

@@ -227,7 +227,7 @@ def test_whole_numbers_do_for_numbers_and_one_number_for_a_list():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, r"run\.toml: cannot be read \(No such file or directory\)\. Name a TOML file with settings\."),
+        (None, r"run\.toml: no such file"),
         (b"seed = 1\n# \xff\n", r"run\.toml, line 2: is not UTF-8 text\. Save it as UTF-8\."),
     ],
 )
@@ -240,7 +240,7 @@ def test_files_that_cannot_be_read(tmp_path, content, message):
 
 
 def test_a_directory_and_an_impossible_name_cannot_be_read(tmp_path):
-    with pytest.raises(FileProblem, match=r"cannot be read \(Is a directory\)"):
+    with pytest.raises(FileProblem, match="is a directory"):
         INFER.read_toml(tmp_path)
     with pytest.raises(FileProblem, match="cannot be read"):
         INFER.read_toml(tmp_path / "a\0b")

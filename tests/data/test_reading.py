@@ -10,9 +10,9 @@ from Bio.Align import MultipleSeqAlignment
 from Bio.Seq import Seq
 from Bio.SeqRecord import SeqRecord
 
-from phloem.data.reading import parse_alignment, read_alignment
-from phloem.errors import AlignmentError, FileProblem, PhloemError
-from support.messages import saying
+from phloem.data.reading import load_alignment, parse_alignment, read_alignment
+from phloem.errors import AlignmentError, FileProblem, InputWarning, PhloemError
+from support.messages import assert_says, saying
 
 NAMES = ("Homo", "Pan", "Gorilla_g")
 ROWS = ("ACGTNACGTTACGAAC", "ACGTRACGT-ACGAAC", "ACGT?ACGTAACGATT")
@@ -75,7 +75,7 @@ GOOD = {
     "Stockholm": STOCKHOLM,
     "Clustal": CLUSTAL,
 }
-EXPECTED = parse_alignment(FASTA.encode())
+EXPECTED = parse_alignment(FASTA.encode()).alignment
 
 
 @pytest.mark.parametrize("form", GOOD)
@@ -85,13 +85,13 @@ def test_every_format_gives_the_same_alignment(tmp_path, form, packed, line_end)
     content = GOOD[form].replace("\n", line_end).encode()
     path = tmp_path / "any.name"
     path.write_bytes(gzip.compress(content) if packed else content)
-    alignment = read_alignment(path)
+    alignment = load_alignment(path).alignment
     assert alignment.taxa == NAMES
     np.testing.assert_array_equal(alignment.states, EXPECTED.states)
 
 
 def test_strict_phylip_names_may_touch_the_sequence():
-    alignment = parse_alignment(STRICT_TIGHT.encode())
+    alignment = parse_alignment(STRICT_TIGHT.encode()).alignment
     assert alignment.taxa == ("ten_chars0", "ten_chars1", "ten_chars2")
     np.testing.assert_array_equal(alignment.states, EXPECTED.states)
 
@@ -105,14 +105,9 @@ def test_what_biopython_writes_is_read(tmp_path, form):
         for name, row in zip(NAMES, ROWS, strict=True)
     ]
     AlignIO.write(MultipleSeqAlignment(records), tmp_path / "x", form)
-    alignment = read_alignment(tmp_path / "x")
+    alignment = load_alignment(tmp_path / "x").alignment
     assert alignment.taxa == NAMES
     np.testing.assert_array_equal(alignment.states, np.tile(EXPECTED.states, 12))
-
-
-def test_sets_of_states_in_nexus():
-    text = "#NEXUS begin data; dimensions nchar=3; format datatype=dna; matrix\nA A{AC}T\nB (CT)AT\nC A{A G}T\n; end;"
-    assert parse_alignment(text.encode()).states.tolist() == [[1, 3, 8], [10, 1, 8], [1, 5, 8]]
 
 
 def test_the_bundled_primates():
@@ -175,6 +170,44 @@ def test_files_that_cannot_be_read(tmp_path):
         read_alignment(tmp_path / "none")
     with pytest.raises(FileProblem, match="directory"):
         read_alignment(tmp_path)
+
+
+TITLED = ">Homo sapiens\tX1\nACG\n>Pan  troglodytes\nACG\n>Lemur\nACG\n"
+
+
+def test_a_fasta_name_is_the_first_word_and_what_was_cut_is_said():
+    alignment, notes = parse_alignment(TITLED.encode(), source="dna.fasta")
+    assert alignment.taxa == ("Homo", "Pan", "Lemur")
+    assert len(notes) == 1
+    assert_says(notes[0], "dna.fasta … 'Homo sapiens X1' is 'Homo' and 1 more … --long-names")
+    assert parse_alignment(b">A\nACG\n>B\nACG\n>C\nACG\n").notes == ()
+
+
+def test_long_names_are_whole_titles():
+    alignment, notes = parse_alignment(TITLED.encode(), long_names=True)
+    assert alignment.taxa == ("Homo sapiens X1", "Pan troglodytes", "Lemur")
+    assert notes == ()
+
+
+def test_names_that_are_equal_only_up_to_the_first_blank():
+    text = TITLED.replace("Pan ", "Homo ")
+    with pytest.raises(AlignmentError, match=saying("first blank … 'Homo' … --long-names")):
+        parse_alignment(text.encode())
+    assert parse_alignment(text.encode(), long_names=True).alignment.taxa[:2] == ("Homo sapiens X1", "Homo troglodytes")
+    with pytest.raises(AlignmentError, match=r"^alignment: several sequences are called 'Homo'"):
+        parse_alignment(b">Homo\nACG\n>Homo\nACG\n>Lemur\nACG\n")
+
+
+def test_a_second_alignment_in_a_stockholm_file_is_said_to_be_ignored():
+    assert_says(parse_alignment((STOCKHOLM * 2).encode(), source="x").notes[0], "x … ignored … first alignment")
+
+
+def test_in_python_what_was_not_used_is_a_warning(tmp_path):
+    (tmp_path / "dna.fasta").write_text(TITLED)
+    with pytest.warns(InputWarning, match="'Homo sapiens X1' is 'Homo'") as caught:
+        read_alignment(tmp_path / "dna.fasta")
+    assert caught[0].filename == __file__
+    read_alignment(tmp_path / "dna.fasta", long_names=True)  # a warning here is an error
 
 
 def test_mutated_files_are_read_or_refused():

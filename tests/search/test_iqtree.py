@@ -149,7 +149,7 @@ def test_iqtree_sees_every_set_of_states_under_a_plain_name(fake, tmp_path):
     odd = Alignment.from_sequences(["a b'c(1)", "x:y", ">z", "é"], rows)
     fake(f"cp alignment.fasta {tmp_path}\n{fake.good}")
     run(odd)
-    seen = parse_alignment((tmp_path / "alignment.fasta").read_bytes())
+    seen = parse_alignment((tmp_path / "alignment.fasta").read_bytes()).alignment
     assert seen.taxa == ("t0", "t1", "t2", "t3")
     np.testing.assert_array_equal(seen.states, odd.states)
 

@@ -1,12 +1,70 @@
-"""Files are written whole or not at all."""
+"""Files are read whole, and written whole or not at all."""
 
+import gzip
 import os
+import socket
 import stat
+from pathlib import Path
 
 import pytest
 
+from phloem.config.infer import INFER
 from phloem.errors import FileProblem
-from phloem.storage.files import atomic_write
+from phloem.storage import files
+from phloem.storage.arrays import open_archive
+from phloem.storage.files import atomic_write, read_bytes
+from support.messages import saying
+
+
+def test_gzip_files_of_several_members_are_read_whole(tmp_path):
+    (tmp_path / "x").write_bytes(gzip.compress(b"abc" * 1000) + gzip.compress(b"def"))
+    assert read_bytes(tmp_path / "x") == b"abc" * 1000 + b"def"
+
+
+def test_a_gzip_file_that_expands_without_end_is_stopped_at_a_stated_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "LARGEST_UNPACKED", 3_000_000)
+    monkeypatch.setattr(files, "CHUNK", 1000)
+    (tmp_path / "x").write_bytes(gzip.compress(bytes(3_000_000)))
+    assert len(read_bytes(tmp_path / "x")) == 3_000_000
+    read = 0
+
+    class Counting(gzip.GzipFile):
+        def read(self, size=-1):
+            nonlocal read
+            read += size
+            return super().read(size)
+
+    monkeypatch.setattr(gzip, "GzipFile", Counting)
+    (tmp_path / "x").write_bytes(gzip.compress(bytes(30_000_000)))
+    with pytest.raises(FileProblem, match=saying("x … 0.003 GB … gunzip")):
+        read_bytes(tmp_path / "x")
+    assert read <= 3_001_000
+
+
+def special_file(folder: Path, kind: str) -> Path:
+    path = folder / kind
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(str(path))
+    else:
+        path.symlink_to("/dev/zero")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+@pytest.mark.parametrize("read", [read_bytes, lambda path: open_archive(path, "phloem embed"), INFER.read_toml])
+def test_what_is_no_file_is_refused_and_never_opened(tmp_path, monkeypatch, kind, read):
+    monkeypatch.chdir(tmp_path)  # the path of a socket must be short
+    special_file(Path(), kind)
+    monkeypatch.setattr("io.open", refuse_to_open)
+    with pytest.raises(FileProblem, match=saying(f"{kind}: … is a {kind}")):
+        read(Path(kind))
+
+
+def refuse_to_open(*_arguments, **_options):
+    raise AssertionError("it was opened")
 
 
 def test_a_file_appears_only_when_it_is_complete(tmp_path):

@@ -14,6 +14,7 @@ from phloem.trees.sample import TreeSample, count_burnin, pool
 from phloem.trees.splits import nontrivial_splits
 from phloem.trees.tree import WeightedTrees
 from reference import nested
+from support.nexus_files import odd_names, quote
 from support.strategies import nested_trees, topology_batches
 
 MRBAYES_T = """#NEXUS
@@ -168,6 +169,24 @@ def test_quoted_names_mean_what_they_quote():
     sample = parse_newick("('it''s','a,b',('(c)','[d]'));(it's,'a,b',('(c)','[d]'));")
     assert sample.taxa == ("(c)", "[d]", "a,b", "it's")
     assert sample.topologies[0].equal(sample.topologies[1]).all()
+
+
+@given(names=odd_names(), translated=st.booleans())
+def test_any_names_come_back_from_labels_tables_and_trees(tmp_path_factory, names, translated):
+    path = tmp_path_factory.mktemp("odd") / "trees.nex"
+    quoted = [quote(name) for name in names]
+    numbers = [f"n{number}" for number in range(len(names))]
+    table = f"translate {', '.join(map(' '.join, zip(numbers, quoted, strict=True)))};\n" if translated else ""
+    tree = ",".join(numbers if translated else quoted)
+    path.write_text(
+        f"#NEXUS\nbegin taxa;\ndimensions ntax={len(names)};\ntaxlabels {' '.join(quoted)};\nend;\n"
+        f"begin trees;\n{table}tree 'a; = (b' = [&U] ({tree});\nend;\n"
+    )
+    assert list(read_any_trees(path).taxa) == names
+    if any(len(name) == 1 for name in names):  # DendroPy takes a quoted semicolon for the end of the labels
+        return
+    judge = dendropy.Tree.get(path=path, schema="nexus", preserve_underscores=True)
+    assert sorted(leaf.taxon.label for leaf in judge.leaf_node_iter()) == sorted(names)
 
 
 def test_underscores_stay_underscores():

@@ -84,6 +84,14 @@ BAD_FILES = {
         "#NEXUS begin taxa; taxlabels A B A; end; begin trees; tree a = (A,B,C);",
         "'A' is listed twice",
     ),
+    "NEXUS second list of taxa": (
+        "#NEXUS begin taxa; taxlabels A B C; end; begin trees; tree a = (A,B,C); end;\nbegin taxa; taxlabels X Y Z;",
+        "line 2, column 13: this list of taxa differs from an earlier one",
+    ),
+    "NEXUS list of taxa after a translate table": (
+        NEXUS + "translate 1 A, 2 B, 3 C; tree a = (1,2,3); end; begin taxa; taxlabels X Y Z; end;",
+        "translate table: taxon 'A' is not in the TAXA block",
+    ),
     "NEXUS half a translation": (
         NEXUS + "translate 1 A, 2, 3 C; tree a = (1,2,3); end;",
         "'2' is not a label and a name",

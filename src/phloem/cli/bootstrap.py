@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from phloem.cli.flags import Flag, Flags, with_config
-from phloem.cli.options import ALIGNMENT_HELP
+from phloem.cli.options import ALIGNMENT_HELP, LongNames
 from phloem.config import BootstrapConfig
 from phloem.config.search import BOOTSTRAP, BOOTSTRAP_METHODS
 from phloem.errors import counted
@@ -54,6 +54,7 @@ def bootstrap(
     alignment: Annotated[str, typer.Argument(metavar="ALIGNMENT", help=ALIGNMENT_HELP)],
     out: Annotated[Path, typer.Option("--out", "-o", help="The directory for the tree files; made if it is new.")],
     config: BootstrapConfig,
+    long_names: LongNames = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a line.")] = False,
 ) -> None:
     """Make bootstrap trees: by IQ-TREE's ultrafast bootstrap, or by phloem's own search, which needs nothing installed.
@@ -70,7 +71,7 @@ def bootstrap(
         def report(news: "BootstrapProgress") -> None:
             show(share.after(news), f"{news.done:,} of {counted(config.replicates, 'replicate')}")
 
-        done = run_bootstrap(alignment, out, config, progress=report)
+        done = run_bootstrap(alignment, out, config, long_names=long_names, progress=report)
     if as_json:
         print(json.dumps(done.as_json()))
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from phloem.cli.flags import Settings, with_infer_settings
-from phloem.cli.options import ALIGNMENT_HELP, CHECKPOINT_HELP, TREES_HELP, terminal_width
+from phloem.cli.options import ALIGNMENT_HELP, CHECKPOINT_HELP, TREES_HELP, LongNames, terminal_width
 from phloem.config import InferConfig
 from phloem.errors import BadArgument, StoppedByUser, counted
 
@@ -57,6 +57,7 @@ def infer(
             show_default="bootstrap trees; all trees for up to 6 taxa",
         ),
     ] = None,
+    long_names: LongNames = False,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in the directory, if there is one.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run in the directory.")] = False,
     checkpoint_every: Annotated[str, typer.Option(metavar="TIME", help=CHECKPOINT_HELP)] = "2m",
@@ -90,12 +91,12 @@ def infer(
 
     options = RunOptions(threads, parse_interval(checkpoint_every), tensorboard)
     run = RunRequest(out, resume, force, shlex.join(sys.argv), options)
-    request = InferRequest(alignment, run, trees or (), settings.preset, settings.layers())
+    request = InferRequest(alignment, run, trees or (), settings.preset, settings.layers(), long_names=long_names)
     try:
         with choose_display(plain=plain, quiet=quiet) as show:
             posterior = run_inference(request, show)
     except Interrupted as stop:
-        raise StoppedByUser(how_to_resume(stop, alignment)) from None
+        raise StoppedByUser(how_to_resume(stop, alignment, long_names=long_names)) from None
     if as_json:
         print(json.dumps(posterior.summary.as_json()))
     elif not quiet:
@@ -108,11 +109,11 @@ def default_directory(alignment: str) -> Path:
     return Path(f"{name.rsplit('.', 1)[0] or name}-run")
 
 
-def how_to_resume(stop: "Interrupted", alignment: str | None) -> str:
+def how_to_resume(stop: "Interrupted", alignment: str | None, *, long_names: bool = False) -> str:
     """What was saved, and the command that resumes it."""
     if not stop.begun:
         return f"stopped; {stop.directory} is unchanged. Run the same command again."
-    named = "" if alignment is None else f"{shlex.quote(alignment)} "
+    named = "" if alignment is None else f"{shlex.quote(alignment)} {'--long-names ' if long_names else ''}"
     return f"stopped, {stop.saved}. Resume with: phloem infer {named}--out {shlex.quote(str(stop.directory))} --resume"
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from phloem.cli.flags import with_model
-from phloem.cli.options import ALIGNMENT_HELP, plain_console, plain_table
+from phloem.cli.options import ALIGNMENT_HELP, LongNames, plain_console, plain_table
 from phloem.config import ModelConfig
 from phloem.errors import counted
 
@@ -34,6 +34,7 @@ def likelihood(
     ],
     trees: Annotated[str, typer.Argument(metavar="TREES", help="Newick or NEXUS, plain or .gz, or primates.")],
     model: ModelConfig,
+    long_names: LongNames = False,
     optimize: Annotated[bool, typer.Option("--optimize", help="Find the best branch lengths first.")] = False,
     gradient: Annotated[
         bool, typer.Option("--gradient", help="Show the derivative with respect to every branch length.")
@@ -50,7 +51,14 @@ def likelihood(
     from phloem.tasks.likelihood import evaluate_likelihood
 
     table = evaluate_likelihood(
-        alignment, trees, model, optimize=optimize, gradient=gradient, sites=sites, threads=threads
+        alignment,
+        trees,
+        model,
+        long_names=long_names,
+        optimize=optimize,
+        gradient=gradient,
+        sites=sites,
+        threads=threads,
     )
     if as_json:
         print(json.dumps(table.as_json()))

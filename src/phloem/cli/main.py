@@ -3,9 +3,12 @@
 import os
 import signal
 import sys
+import warnings
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any, TextIO, cast
 
 import typer
 
@@ -27,7 +30,8 @@ from phloem.cli import (
     search,
     support,
 )
-from phloem.errors import PhloemError, StoppedByUser
+from phloem.cli.terminal import Terminal
+from phloem.errors import InputWarning, PhloemError, StoppedByUser, printable
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 NO_MEMORY = "not enough memory. Use fewer trees or taxa."
@@ -76,6 +80,13 @@ def options(
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code: 0 done, 2 bad input or usage, 130 interrupted, 1 anything else."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", InputWarning)
+        warnings.showwarning = partial(_show_warning, warnings.showwarning)
+        return _run(arguments)
+
+
+def _run(arguments: list[str]) -> int:
     try:
         code = app(arguments or ["--help"], prog_name="phloem", standalone_mode=False)
         sys.stdout.flush()
@@ -118,11 +129,17 @@ def _discard_output() -> None:
 
 def _complain(message: str, code: int) -> int:
     """Print one line to stderr, whatever the message contains."""
-    if sys.stderr is None:  # print would take standard output instead
-        return code
-    line = "".join(character if character.isprintable() else " " for character in message)
-    print(f"phloem: {line}", file=sys.stderr)
+    if sys.stderr is not None:  # print would take standard output instead
+        print(f"phloem: {printable(message)}", file=sys.stderr)
     return code
+
+
+def _show_warning(otherwise: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any) -> None:
+    """A warning about a file, as one line of phloem's; others as Python shows them."""
+    if issubclass(category, InputWarning):
+        _complain(str(message), DONE)
+    else:
+        otherwise(message, category, *where)
 
 
 def main() -> None:
@@ -136,6 +153,8 @@ def main() -> None:
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
     elif hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+        if sys.stdout.isatty():
+            sys.stdout = cast(TextIO, Terminal(sys.stdout))
     code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):  # closed, or gone: `run` has said so if it matters

@@ -1,7 +1,9 @@
 """What several commands share: help texts, parsers of options, and tables for the terminal."""
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from phloem.errors import BadArgument, ConfigError
 
@@ -10,6 +12,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 ALIGNMENT_HELP = "FASTA, PHYLIP, NEXUS, Stockholm or Clustal, plain or .gz, or an example: primates."
+LongNames = Annotated[
+    bool,
+    typer.Option("--long-names", help="Take whole title lines of a FASTA file as names, not only their first words."),
+]
 TREES_HELP = "Newick or NEXUS files, plain or .gz, a directory of them, or a bundled example: primates."
 BURNIN_HELP = "Trees to drop from the start of each file: a count, or a fraction such as 0.25."
 RUN_HELP = "The directory of a run of `phloem infer`."

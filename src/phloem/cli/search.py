@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from phloem.cli.flags import Flag, Flags, with_config
-from phloem.cli.options import ALIGNMENT_HELP
+from phloem.cli.options import ALIGNMENT_HELP, LongNames
 from phloem.config.search import SEARCH, SearchConfig
 from phloem.errors import counted
 
@@ -48,6 +48,7 @@ def search(
         ),
     ],
     config: SearchConfig,
+    long_names: LongNames = False,
     bootstrap_trees: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the bootstrap trees too.", show_default="none")
     ] = None,
@@ -71,7 +72,8 @@ def search(
         def report(news: "SearchProgress") -> None:
             show(news.fraction, f"log-likelihood {news.log_likelihood:,.2f}")
 
-        done = run_search(alignment, SearchFiles(out, bootstrap_trees, best_trees), config, progress=report)
+        files = SearchFiles(out, bootstrap_trees, best_trees)
+        done = run_search(alignment, files, config, long_names=long_names, progress=report)
     if as_json:
         print(json.dumps(done.as_json()))
     else:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, Union, 
 import tomli_w
 
 from phloem.errors import ConfigError, FileProblem, quoted
+from phloem.storage.files import read_bytes
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -124,11 +125,7 @@ class Schema(Generic[C]):
 
     def read_toml(self, path: Path) -> FileSettings:
         """The settings in a TOML file."""
-        try:
-            content = path.read_bytes()
-        except (OSError, ValueError) as problem:
-            reason = getattr(problem, "strerror", None) or problem
-            raise FileProblem(f"{path}: cannot be read ({reason}). Name a TOML file with settings.") from None
+        content = read_bytes(path)
         try:
             return self.from_toml(content.decode("utf-8-sig"), str(path))
         except UnicodeDecodeError as problem:

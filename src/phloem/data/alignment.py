@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phloem.arguments import check_fields
 from phloem.arrays import ByteArray, read_only
 from phloem.errors import AlignmentError, counted, listed, quoted
 
@@ -70,6 +71,7 @@ class Alignment:
     states: ByteArray  # (taxa, sites)  bits A, C, G, T; 15 where the state is unknown
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.states.ndim != 2 or len(self.states) != len(self.taxa) or len(set(self.taxa)) != len(self.taxa):
             raise AlignmentError(f"alignment: states of shape {self.states.shape} do not fit {len(self.taxa)} taxa.")
         object.__setattr__(self, "states", read_only(self.states))

@@ -1,15 +1,34 @@
-"""Alignments in NEXUS files: the DATA or CHARACTERS block of MrBayes, PAUP, Mesquite and others."""
+"""Alignments in NEXUS files: the DATA or CHARACTERS block of MrBayes, PAUP, Mesquite and others.
+
+A file is split into statements first, by rules that know quotes and comments, so that nothing inside a quoted name is
+ever taken for punctuation. Every step reads its text once: the time grows with the size of the file, whatever is in it.
+"""
 
 import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from phloem.data.alignment import letter_for
-from phloem.errors import AlignmentError
+from phloem.errors import AlignmentError, quoted
 
 MAGIC = b"#nexus"
-BRACKET = re.compile(r"[\[\]]")
 # A quote opens a name only where a name can begin: the apostrophe inside O'Brien is a letter.
-BRACKET_OR_QUOTED = re.compile(r"[\[\]]|(?<![^\s,(])'(?:[^']|'')*'")
+MARK = re.compile(r"[;\[]|(?<![^\s,(=;\]])'")
+QUOTED = re.compile(r"'[^']*+(?:''[^']*+)*+'")
+BRACKET = re.compile(r"[\[\]]")
+KEYWORD = re.compile(r"[^\s=,*'\"(]+")
+SETTING = re.compile(r"(\w+)(?:\s*+=\s*+(\"[^\"]*+\"|\S++))?")
+STATE_SET = re.compile(r"\{([^{}]*+)\}|\(([^()]*+)\)")
 NUCLEOTIDE_TYPES = ("dna", "rna", "nucleotide")
+DATA_BLOCKS = ("data", "characters")
+USED = ("dimensions", "format", "matrix")
+BOOKKEEPING = {"title", "link", "blockid", "dimensions", "taxlabels"}
+LEAVES_OUT = ("exset", "exclude", "eliminate", "delete")  # sites or taxa
+COUNTS: tuple[str, ...] = ("ntax", "nchar")
+LARGEST_COUNT = 10**9
+MOST_NAMED = 8  # commands of a block, and blocks
+LONGEST_WORD = 40  # characters
 Records = list[tuple[str, str]]
 
 
@@ -18,113 +37,231 @@ def is_nexus(content: bytes) -> bool:
     return content.lstrip()[: len(MAGIC)].lower() == MAGIC
 
 
-def without_comments(text: str) -> str:
-    """Text without [comments], which may nest. Brackets inside quotes stay; quotes inside comments are ignored."""
-    kept: list[str] = []
-    depth = position = 0
-    while found := (BRACKET if depth else BRACKET_OR_QUOTED).search(text, position):
-        if not depth:
-            kept.append(text[position : found.start()])
-        if found.group() == "[":
-            depth += 1
-        elif found.group() == "]":
-            depth = max(depth - 1, 0)
-        else:
-            kept.append(found.group())
-        position = found.end()
-    return "".join(kept) if depth else "".join(kept) + text[position:]
-
-
 def unquote(word: str) -> str:
     """A word without its quotes; doubled apostrophes inside them become single."""
     return word[1:-1].replace("''", "'") if len(word) > 1 and word[0] == "'" == word[-1] else word
 
 
-def parse_nexus(source: str, text: str) -> Records:
-    """The sequences of the first DATA or CHARACTERS block, in standard symbols."""
-    block = _find_block(without_comments(text))
-    if block is None:
+class Statement(NamedTuple):
+    """One statement without its comments and semicolon; quoted names still have their quotes."""
+
+    block: str  # that it is in, in lower case; empty outside of blocks
+    block_number: int
+    keyword: str  # in lower case
+    text: str  # what follows the keyword
+    is_whole: bool  # whether it has its semicolon
+
+
+class NexusAlignment(NamedTuple):
+    """The sequences in standard symbols, and which commands of the file were not used."""
+
+    records: Records
+    ignored: tuple[Statement, ...]
+
+
+def parse_nexus(source: str, text: str) -> NexusAlignment:
+    """The sequences of the first DATA or CHARACTERS block."""
+    found = list(statements(source, text))
+    number = next((one.block_number for one in found if one.block in DATA_BLOCKS), None)
+    if number is None:
         raise AlignmentError(f"{source}: no alignment: this NEXUS file has no DATA or CHARACTERS block.")
+    block = [one for one in found if one.block_number == number]
     settings = _settings(block)
-    kind = settings.get("datatype", "standard")
-    if not kind.startswith(NUCLEOTIDE_TYPES):
-        raise AlignmentError(f"{source}: datatype={kind} is not supported. Only dna, rna and nucleotide data are.")
-    matrix = re.search(r"\bmatrix\b(.*?)(?:;|$)", block, re.IGNORECASE | re.DOTALL)
+    _check_format(source, settings)
+    matrix = next((one for one in block if one.keyword == "matrix"), None)
     if matrix is None:
         raise AlignmentError(f"{source}: the NEXUS DATA block has no MATRIX.")
+    if not matrix.is_whole:
+        raise AlignmentError(f"{source}: the MATRIX has no ';' at its end. The file may have been cut off.")
+    counts = {key: _count(source, key, settings[key]) for key in COUNTS if key in settings}
     interleaved = settings.get("interleave", "no") in ("", "yes")
-    sites = int(settings["nchar"]) if settings.get("nchar", "").isdigit() else None
-    records = _plain_symbols(_rows(_resolve_sets(matrix.group(1)), interleaved, sites), settings)
-    _check_counts(source, records, settings)
-    return records
+    records = _records(source, matrix.text, settings, counts.get("nchar"), interleaved)
+    _check_counts(source, records, counts)
+    used = {id(one) for one in block if one.keyword in USED[:2]} | {id(matrix)}
+    ignored = (one for one in found if id(one) not in used and one.keyword not in BOOKKEEPING)
+    return NexusAlignment(records, tuple(ignored))
 
 
-def _find_block(text: str) -> str | None:
-    found = re.search(
-        r"\bbegin\s+(?:data|characters)\s*;(.*?)(?:;\s*end(?:block)?\s*;|$)", text, re.IGNORECASE | re.DOTALL
-    )
-    return found.group(1) + ";" if found else None
+def statements(source: str, text: str) -> Iterator[Statement]:
+    """The statements of a file, but for those that begin and end blocks."""
+    start = len(text) - len(text.lstrip()) + len(MAGIC)
+    block, number = "", 0
+    for body, is_whole in _split(source, text, start):
+        found = KEYWORD.search(body)
+        keyword = found.group().lower() if found else ""
+        rest = body[found.end() :] if found else body
+        if keyword == "begin":
+            name = KEYWORD.search(rest)
+            block, number = (name.group().lower() if name else ""), number + 1
+        elif keyword in ("end", "endblock"):
+            block = ""
+        elif keyword or rest.strip():
+            yield Statement(block, number if block else 0, keyword, rest, is_whole)
 
 
-def _settings(block: str) -> dict[str, str]:
+def _split(source: str, text: str, position: int) -> Iterator[tuple[str, bool]]:
+    """The text of each statement, and whether it has a semicolon, which only the last can lack.
+
+    Semicolons and brackets inside quotes are letters; comments may nest.
+    """
+    kept: list[str] = []
+    while found := MARK.search(text, position):
+        kept.append(text[position : found.start()])
+        if found.group() == ";":
+            yield "".join(kept), True
+            kept = []
+            position = found.end()
+        elif found.group() == "[":
+            position = _after_comment(source, text, found.start())
+        elif name := QUOTED.match(text, found.start()):
+            kept.append(name.group())
+            position = name.end()
+        else:
+            raise _unclosed(source, text, found.start(), "this quoted name has no closing quote")
+    yield "".join([*kept, text[position:]]), False
+
+
+def _after_comment(source: str, text: str, start: int) -> int:
+    depth = 0
+    for bracket in BRACKET.finditer(text, start):
+        depth += 1 if bracket.group() == "[" else -1
+        if not depth:
+            return bracket.end()
+    raise _unclosed(source, text, start, "this comment has no closing ']'")
+
+
+def _unclosed(source: str, text: str, position: int, what: str) -> AlignmentError:
+    return AlignmentError(f"{source}, line {text.count(chr(10), 0, position) + 1}: {what}.")
+
+
+def _settings(block: Iterable[Statement]) -> dict[str, str]:
     """`key=value` and bare words of DIMENSIONS and FORMAT, in lower case."""
-    head = re.split(r"\bmatrix\b", block, maxsplit=1, flags=re.IGNORECASE)[0]
     settings: dict[str, str] = {}
-    for statement in re.findall(r"\b(?:dimensions|format)\b([^;]*);", head, re.IGNORECASE):
-        for key, value in re.findall(r"(\w+)(?:\s*=\s*(\"[^\"]*\"|\([^)]*\)|\S+))?", statement):
-            settings[key.lower()] = value.strip('"').lower()
+    for statement in block:
+        if statement.keyword in USED[:2]:
+            for key, value in SETTING.findall(statement.text):
+                settings[key.lower()] = value.strip('"').lower()
     return settings
 
 
-def _rows(matrix: str, interleaved: bool, sites: int | None) -> Records:
-    """Names and sequences. A name can be quoted; a sequence can span lines and contain blanks."""
-    names: list[str] = []
-    rows: list[str] = []
-    place: dict[str, int] = {}
+def _check_format(source: str, settings: dict[str, str]) -> None:
+    kind = settings.get("datatype", "standard")
+    if not kind.startswith(NUCLEOTIDE_TYPES):
+        raise AlignmentError(
+            f"{source}: datatype={_short(kind)} is not supported. Only dna, rna and nucleotide data are."
+        )
+    for word in ("transpose", "nolabels"):
+        if settings.get(word, "no") != "no":
+            raise AlignmentError(f"{source}: a MATRIX with {word} is not supported. Give a row for each taxon.")
+
+
+def _count(source: str, key: str, stated: str) -> int:
+    """`ntax` or `nchar` as a number."""
+    digits = stated.lstrip("0") or "0"
+    if not (stated.isascii() and stated.isdigit() and len(digits) < len(str(LARGEST_COUNT))):
+        raise AlignmentError(f"{source}: {key}={_short(stated)} is not a count. Give a whole number.")
+    return int(digits)
+
+
+def _records(source: str, matrix: str, settings: dict[str, str], sites: int | None, interleaved: bool) -> Records:
+    """Names and sequences. A name can be quoted; a sequence can span lines and contain blanks and sets of states."""
+    plain = _declared_symbols(settings)
+    pieces: dict[str, list[str]] = {}
+    records: list[tuple[str, list[str]]] = []
+    length = 0  # of the last record
     for line in filter(None, map(str.strip, matrix.splitlines())):
-        if rows and not interleaved and sites is not None and len(rows[-1]) < sites:
-            rows[-1] += "".join(line.split())
-            continue
-        name, *rest = re.split(r"(?<=')\s+" if line[0] == "'" else r"\s+", line, maxsplit=1)
-        name, row = unquote(name), "".join("".join(rest).split())
-        if interleaved and name in place:
-            rows[place[name]] += row
+        goes_on = records and not interleaved and sites is not None and length < sites
+        name, row = (records[-1][0], line) if goes_on else _split_row(line)
+        sequence = _resolve_sets(source, name, "".join(row.split()).translate(plain))
+        if goes_on:
+            records[-1][1].append(sequence)
+            length += len(sequence)
+        elif interleaved and name in pieces:
+            pieces[name].append(sequence)
         else:
-            place[name] = len(rows)
-            names.append(name)
-            rows.append(row)
-    return list(zip(names, rows, strict=True))
+            pieces[name] = [sequence]
+            records.append((name, pieces[name]))
+            length = len(sequence)
+    return _without_matches([(name, "".join(parts)) for name, parts in records], settings.get("matchchar", "")[:1])
 
 
-def _check_counts(source: str, records: Records, settings: dict[str, str]) -> None:
-    expected = {"ntax": len(records), "nchar": len(records[0][1]) if records else 0}
-    for key, found in expected.items():
-        stated = settings.get(key, "")
-        if stated.isdigit() and int(stated) != found:
+def _split_row(line: str) -> tuple[str, str]:
+    """The name that a line begins with, whatever is in it, and the rest."""
+    if found := QUOTED.match(line):
+        return unquote(found.group()), line[found.end() :]
+    name, *rest = line.split(maxsplit=1)
+    return name, "".join(rest)
+
+
+def _declared_symbols(settings: dict[str, str]) -> dict[int, str]:
+    """The symbols that the file declares for gaps and missing data, and what they are in all other files."""
+    symbols = {settings.get("gap", "")[:1]: "-", settings.get("missing", "")[:1]: "?"}
+    return {ord(case): plain for own, plain in symbols.items() for case in {own, own.upper()} if len(case) == 1}
+
+
+def _resolve_sets(source: str, name: str, sequence: str) -> str:
+    """Replace sets of states, {AC} or (AC), by their one-letter code."""
+
+    def letter(found: re.Match[str]) -> str:
+        code = letter_for(found.group(1) or found.group(2) or "")
+        if code == "!":
             raise AlignmentError(
-                f"{source}: the NEXUS file says {key}={stated}, but its matrix has {found}. Correct one of them."
+                f"{source}, sequence {quoted(name)}: {quoted(found.group(), 20)} is not a set of nucleotides. "
+                "Write sets such as {AC}."
             )
+        return code
+
+    return STATE_SET.sub(letter, sequence)
 
 
-def _plain_symbols(records: Records, settings: dict[str, str]) -> Records:
-    """Replace the symbols that the file declares for gaps, missing data and `same as in the first sequence`."""
-    own = {settings.get("gap", "-")[:1]: "-", settings.get("missing", "?")[:1]: "?"}
-    match = settings.get("matchchar", "")[:1]
-    first = records[0][1] if records else ""
-    plain: Records = []
-    for name, row in records:
-        if match:
-            row = "".join(
+def _without_matches(records: Records, match: str) -> Records:
+    """Replace the symbol that stands for `same as in the first sequence`."""
+    if not match or not records:
+        return records
+    first = records[0][1]
+    return [
+        (
+            name,
+            "".join(
                 first[place] if symbol.lower() == match and place < len(first) else symbol
                 for place, symbol in enumerate(row)
+            ),
+        )
+        for name, row in records
+    ]
+
+
+def _check_counts(source: str, records: Records, stated: dict[str, int]) -> None:
+    found = {"ntax": len(records), "nchar": len(records[0][1]) if records else 0}
+    for key, count in stated.items():
+        if count != found[key]:
+            raise AlignmentError(
+                f"{source}: the NEXUS file says {key}={count}, but its matrix has {found[key]}. Correct one of them."
             )
-        for symbol, meaning in own.items():
-            if symbol:
-                row = row.replace(symbol, meaning).replace(symbol.upper(), meaning)
-        plain.append((name, row))
-    return plain
 
 
-def _resolve_sets(matrix: str) -> str:
-    """Replace sets of states, {AC} or (AC), by their one-letter code."""
-    return re.sub(r"\{([^}]*)\}|\(([^)]*)\)", lambda found: letter_for(found.group(1) or found.group(2) or ""), matrix)
+def describe_ignored(ignored: Iterable[Statement]) -> str:
+    """`ignored: 3 charset, partition (SETS block); lset (MRBAYES block)`; empty if nothing was."""
+    blocks: dict[str, Counter[str]] = {}
+    for one in ignored:
+        blocks.setdefault(one.block, Counter())[one.keyword] += 1
+    if not blocks:
+        return ""
+    parts = []
+    for block, commands in blocks.items():
+        names = [_short(word or "?") if count == 1 else f"{count:,} {_short(word)}" for word, count in commands.items()]
+        parts.append(f"{_some(names, ', ', 'more')} ({f'{_short(block).upper()} block' if block else 'in no block'})")
+    choosing = [word for word in LEAVES_OUT if any(word in commands for commands in blocks.values())]
+    unheard = f". {' and '.join(choosing)} would leave out data: all of it is used" if choosing else ""
+    return f"ignored: {_some(parts, '; ', 'more blocks')}{unheard}"
+
+
+def _short(word: str) -> str:
+    """A word of the file, for a message: in quotes unless it is a plain one."""
+    return word if word.isascii() and word.isprintable() and len(word) <= LONGEST_WORD else quoted(word, LONGEST_WORD)
+
+
+def _some(items: list[str], separator: str, rest: str) -> str:
+    """The first few items, and how many more."""
+    shown = separator.join(items[:MOST_NAMED])
+    return shown if len(items) <= MOST_NAMED else f"{shown} and {len(items) - MOST_NAMED} {rest}"

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from phloem.arguments import check_fields, checked
 from phloem.arrays import ByteArray, FloatArray, LongArray, read_only
 from phloem.data.alignment import STATES, Alignment, is_missing
 
@@ -20,6 +21,7 @@ class SitePatterns:
     pattern_of_site: LongArray  # (sites,)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name in ("states", "counts", "pattern_of_site"):
             object.__setattr__(self, name, read_only(getattr(self, name)))
 
@@ -37,6 +39,7 @@ class SitePatterns:
         return (self.states[..., None] >> np.arange(len(STATES)) & 1).astype(np.float64)
 
 
+@checked
 def compress(alignment: Alignment) -> SitePatterns:
     """The distinct columns with their counts. Values per pattern map back to sites by `pattern_of_site`."""
     return _merge_columns(

@@ -5,15 +5,19 @@ Clustal and Stockholm are parsed here and not by Biopython, whose Clustal reader
 
 import io
 import re
+import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
 from Bio.SeqIO.FastaIO import SimpleFastaParser
 
+from phloem.arguments import checked
 from phloem.data.alignment import Alignment
-from phloem.data.nexus import is_nexus, parse_nexus
-from phloem.errors import AlignmentError, FileProblem, counted, quoted
+from phloem.data.nexus import describe_ignored, is_nexus, parse_nexus
+from phloem.errors import AlignmentError, FileProblem, InputWarning, counted, listed, quoted
 from phloem.storage.files import read_bytes
 
 EXAMPLES = ("primates",)
@@ -22,11 +26,25 @@ STRICT_NAME = 10  # columns of a name in strict PHYLIP, blanks included
 Records = list[tuple[str, str]]
 
 
+class LoadedAlignment(NamedTuple):
+    """An alignment, and a line for everything in its file that was not taken as it stands."""
+
+    alignment: Alignment
+    notes: tuple[str, ...]
+
+
+class _Parsed(NamedTuple):
+    records: Records
+    note: str = ""  # what was left out, without the file's name; empty if nothing was
+
+
+@checked
 def find_trees(name: str | Path) -> Path:
     """The tree file at that path or, if there is none, the bundled example of that name."""
     return _find(name, ".trees.nex")
 
 
+@checked
 def find_alignment(name: str | Path) -> Path:
     """The alignment at that path or, if there is none, the bundled example of that name."""
     return _find(name, ".fasta")
@@ -85,12 +103,14 @@ def _sequential(lines: list[str], taxa: int, sites: int, strict: bool) -> Record
     rest: Iterator[str] = iter(lines)
     for line in rest:
         name, row = _split_name(line, strict)
-        while len(row) < sites:
+        pieces, length = [row], len(row)
+        while length < sites:
             more = next(rest, None)
             if more is None:
                 return None
-            row += "".join(more.split())
-        records.append((name, row))
+            pieces.append("".join(more.split()))
+            length += len(pieces[-1])
+        records.append((name, "".join(pieces)))
     return records
 
 
@@ -112,13 +132,14 @@ def parse_clustal(source: str, text: str) -> Records:
     return _join(source, "Clustal", (line.split() for line in lines if line.strip() and not line[0].isspace()))
 
 
-def parse_stockholm(source: str, text: str) -> Records:
+def parse_stockholm(source: str, text: str) -> _Parsed:
     """Lines `name piece` up to `//`; lines that begin with # are annotations."""
     lines = [line.strip() for line in text.splitlines()]
     if "//" not in lines:
         raise AlignmentError(f"{source}: incomplete Stockholm file: the line `//` at its end is missing.")
-    body = lines[: lines.index("//")]
-    return _join(source, "Stockholm", (line.split() for line in body if line and line[0] != "#"))
+    end = lines.index("//")
+    records = _join(source, "Stockholm", (line.split() for line in lines[:end] if line and line[0] != "#"))
+    return _Parsed(records, "ignored: all but the first alignment" if any(lines[end + 1 :]) else "")
 
 
 def _join(source: str, form: str, lines: Iterable[list[str]]) -> Records:
@@ -133,42 +154,78 @@ def _join(source: str, form: str, lines: Iterable[list[str]]) -> Records:
     return [(name, "".join(parts)) for name, parts in pieces.items()]
 
 
-def read_alignment(path: str | Path) -> Alignment:
-    """Nucleotide sequences from FASTA, PHYLIP, NEXUS, Stockholm or Clustal, plain or gzipped, or a bundled example."""
-    found = find_alignment(path)
-    return parse_alignment(read_bytes(found), source=str(path))
+@checked
+def read_alignment(path: str | Path, *, long_names: bool = False) -> Alignment:
+    """Nucleotide sequences from FASTA, PHYLIP, NEXUS, Stockholm or Clustal, plain or gzipped, or a bundled example.
+
+    long_names: whole title lines of FASTA files are names, not only their first words. What is in the file and was not
+    used, such as a partition, is said in an `InputWarning`.
+    """
+    alignment, notes = load_alignment(path, long_names=long_names)
+    for note in notes:
+        warnings.warn(note, InputWarning, stacklevel=2)
+    return alignment
 
 
-def parse_alignment(content: bytes, *, source: str = "alignment") -> Alignment:
+@checked
+def load_alignment(path: str | Path, *, long_names: bool = False) -> LoadedAlignment:
+    """As `read_alignment`, with the notes to be shown by whoever asks."""
+    return parse_alignment(read_bytes(find_alignment(path)), source=str(path), long_names=long_names)
+
+
+def parse_alignment(content: bytes, *, source: str = "alignment", long_names: bool = False) -> LoadedAlignment:
     """The alignment in the content of a file."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         raise AlignmentError(f"{source}: not a text file (byte {problem.start + 1}). Give an alignment.") from None
-    records = _parse(source, text)
-    return Alignment.from_sequences([name for name, _ in records], [row for _, row in records], source)
+    records, note = _parse(source, text, long_names)
+    alignment = Alignment.from_sequences([name for name, _ in records], [row for _, row in records], source)
+    return LoadedAlignment(alignment, (f"{source}: {note}.",) if note else ())
 
 
-def _parse(source: str, text: str) -> Records:
+def _parse(source: str, text: str, long_names: bool) -> _Parsed:
     start = text.lstrip()[:200]
     if not start:
         raise AlignmentError(f"{source}: is empty.")
     if start.startswith(">"):
-        return _parse_fasta(text)
+        return _parse_fasta(source, text, long_names)
     if is_nexus(start.encode()):
-        return parse_nexus(source, text)
+        found = parse_nexus(source, text)
+        return _Parsed(found.records, describe_ignored(found.ignored))
     if start.startswith("# STOCKHOLM"):
         return parse_stockholm(source, text)
     if re.match(r"(CLUSTAL|MUSCLE|PROBCONS|Kalign|MSAPROBS)\b", start):
-        return parse_clustal(source, text)
+        return _Parsed(parse_clustal(source, text))
     if HEADER.match(start):
-        return parse_phylip(source, text)
+        return _Parsed(parse_phylip(source, text))
     raise AlignmentError(
         f"{source}: not a known alignment format. Give FASTA, PHYLIP, NEXUS, Stockholm or Clustal, plain or gzipped."
     )
 
 
-def _parse_fasta(text: str) -> Records:
-    """The name of a sequence is the first word of its title, as in most programs."""
-    records = SimpleFastaParser(io.StringIO(text.lstrip()))
-    return [(title.split(maxsplit=1)[0] if title.split() else "", "".join(row.split())) for title, row in records]
+def _parse_fasta(source: str, text: str, long_names: bool) -> _Parsed:
+    """A name is the first word of a title, as in most programs, or all of it; several blanks in it count as one."""
+    titles: list[str] = []
+    rows: list[str] = []
+    for title, row in SimpleFastaParser(io.StringIO(text.lstrip())):
+        titles.append(" ".join(title.split()))
+        rows.append("".join(row.split()))
+    if long_names:
+        return _Parsed(list(zip(titles, rows, strict=True)))
+    names = [title.split(" ", 1)[0] for title in titles]
+    if len(set(names)) < len(names) and len(set(titles)) == len(titles):
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        raise AlignmentError(
+            f"{source}: names end at the first blank, so that several sequences are called {listed(twice)}. "
+            "--long-names (in Python, long_names=True) keeps whole lines."
+        )
+    cut = [title for title, name in zip(titles, names, strict=True) if title != name]
+    note = ""
+    if cut:
+        first, others = cut[0], f" and {len(cut) - 1:,} more" if len(cut) > 1 else ""
+        note = (
+            f"names end at the first blank: {quoted(first)} is {quoted(first.split(' ', 1)[0])}{others}; "
+            "--long-names (in Python, long_names=True) keeps them whole"
+        )
+    return _Parsed(list(zip(names, rows, strict=True)), note)

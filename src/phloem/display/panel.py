@@ -19,6 +19,7 @@ from rich.text import Text
 from phloem.display import words
 from phloem.display.events import Event, News, Notice, Overview, Phase
 from phloem.display.words import PatientStderr, RunProgress
+from phloem.errors import printable
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 FARTHEST = 5.0  # logarithm: values about 150 units away, or more, are at the bottom or the top
@@ -225,7 +226,7 @@ class Panel(AbstractContextManager["Panel"]):
     def _title(self, source: str, phase: Phase, width: int) -> Text:
         rest = f" · {phase} · {words.clock_time(self._clock() - self._start)}"
         room = width - FRAME_WIDTH - 2 - len(rest)
-        return Text.assemble((words.shortened(words.one_line(source), room), "not dim bold"), (rest, "not dim"))
+        return Text.assemble((words.shortened(printable(source), room), "not dim bold"), (rest, "not dim"))
 
 
 def _bar(phase: Phase, runs: list[RunProgress]) -> Table:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from phloem.errors import counted
+from phloem.errors import counted, printable
 
 if TYPE_CHECKING:
     from phloem.display.events import News, Phase
@@ -68,7 +68,7 @@ def say(line: str) -> None:
 
 def complain(text: str) -> None:
     """A line of phloem's on standard error."""
-    say(f"phloem: {text}")
+    say(f"phloem: {printable(text)}")
 
 
 class Speed:
@@ -175,11 +175,6 @@ def rate(value: float) -> str:
     return f"{value:,.0f}" if value >= 9.95 else f"{value:.1f}"
 
 
-def one_line(text: str) -> str:
-    """User text without characters that move a terminal's cursor or change its colours."""
-    return "".join(sign if sign.isprintable() else " " for sign in text)
-
-
 def shortened(text: str, width: int) -> str:
     """The text, cut to the width with a `…` at its end if it is too long."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
@@ -187,14 +182,14 @@ def shortened(text: str, width: int) -> str:
 
 def notice_line(notice: "Notice") -> str:
     """A notice as the user sees it."""
-    return f"phloem: {one_line(notice.text)}"
+    return f"phloem: {printable(notice.text)}"
 
 
 def overview_lines(overview: "Overview") -> list[str]:
     """Facts about the alignment and the plan, one per line."""
     summary = overview.alignment
     lines = [
-        f"{one_line(overview.source)}: {counted(summary.taxa, 'taxon', 'taxa')}, "
+        f"{printable(overview.source)}: {counted(summary.taxa, 'taxon', 'taxa')}, "
         f"{counted(summary.sites, 'site')}, {counted(summary.patterns, 'pattern')}, "
         f"{_percent(summary.missing_share)} missing, "
         f"{counted(summary.constant_sites, 'constant site')}"
@@ -206,11 +201,11 @@ def overview_lines(overview: "Overview") -> list[str]:
         lines.append(f"taxa without any data: {_names(summary.empty_taxa)}")
     if summary.empty_sites:
         lines.append(f"sites without any data: {summary.empty_sites:,}")
-    plan = [f"model {one_line(overview.model)}", f"branch lengths by {overview.branches}"]
+    plan = [f"model {printable(overview.model)}", f"branch lengths by {overview.branches}"]
     plan.append(counted(overview.steps, "step"))
     if overview.runs > 1:
         plan.append(f"{overview.runs} runs")
-    lines.append("; ".join([*plan, f"run directory {one_line(str(overview.directory))}"]))
+    lines.append("; ".join([*plan, f"run directory {printable(str(overview.directory))}"]))
     return lines
 
 
@@ -220,7 +215,7 @@ def _percent(share: float) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    return _some([shortened(one_line(name), LONGEST_NAME) for name in names], ", ", "more", "more")
+    return _some([shortened(printable(name), LONGEST_NAME) for name in names], ", ", "more", "more")
 
 
 def _some(items: list[str], separator: str, rest: str, plural: str = "") -> str:

@@ -59,7 +59,7 @@ def read_features(path: Path) -> tuple[tuple[str, ...], Iterator[FloatArray]]:
     with reading_member(path, content, "taxa") as member:
         taxa = distinct_names(np.lib.format.read_array(member, allow_pickle=False))
     if taxa is None:
-        raise FeatureMismatch(f"{path}: `taxa` must be a list of distinct names.")
+        raise FeatureMismatch(f"{path}: `taxa` must be a list of distinct names without control characters.")
     return taxa, _each_tree(path, content, names)
 
 

@@ -17,6 +17,7 @@ from phloem.trees.tree import Tree
 # How far features may deviate from their tree's exact ones, in units of the tips' coefficients.
 DOUBLE_TOLERANCE = 1e-9
 SINGLE_TOLERANCE = 1e-5
+LARGEST_VALUE = 1e100  # sums and products of features stay finite
 
 
 def dirichlet_features(topologies: TopologyBatch, tips: FloatArray | None = None) -> FloatArray:
@@ -108,8 +109,8 @@ def _check_shape(rows: FloatArray, leaf_count: int) -> None:
         raise FeatureMismatch(
             f"features of shape {rows.shape} for {leaf_count} taxa: give one row per node, n+1 to 2n-1 for n >= 3 taxa."
         )
-    if not np.isfinite(rows).all():
-        raise FeatureMismatch("features: some values are not finite.")
+    if not (np.abs(rows) < LARGEST_VALUE).all():
+        raise FeatureMismatch(f"features: some values are not finite, or not below {LARGEST_VALUE:g}.")
 
 
 def _tip_coefficients(rows: FloatArray, leaf_count: int, tolerance: float) -> FloatArray:
@@ -124,7 +125,9 @@ def _tip_coefficients(rows: FloatArray, leaf_count: int, tolerance: float) -> Fl
             "the tree. Embed with one-hot tips."
         )
     coefficients = np.ascontiguousarray(solution.T)
-    if np.abs(coefficients @ tips - rows).max() > tolerance * np.abs(tips).max():
+    with np.errstate(over="ignore", invalid="ignore"):
+        difference = np.abs(coefficients @ tips - rows).max()
+    if not difference <= tolerance * np.abs(tips).max():
         raise FeatureMismatch("features: some node is not a combination of the tips, so they fit no tree.")
     return coefficients
 

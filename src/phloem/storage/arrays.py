@@ -18,8 +18,8 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import safetensors.numpy
 
-from phloem.errors import FileProblem, PhloemError
-from phloem.storage.files import atomic_write, cannot_read
+from phloem.errors import FileProblem, PhloemError, has_control, printable
+from phloem.storage.files import LARGEST_UNPACKED, atomic_write, cannot_read, check_regular
 
 NO_DIGEST = b"0" * 64
 FIRST_KIND = "infer"  # of files that do not say of which kind they are: there was no other
@@ -64,6 +64,7 @@ def check_members(path: Path, archive: zipfile.ZipFile, names: tuple[str, ...], 
 
 def open_archive(path: Path, made_by: str) -> zipfile.ZipFile:
     """The file as an archive of arrays."""
+    check_regular(path)
     try:
         return zipfile.ZipFile(path)
     except OSError as problem:
@@ -76,22 +77,30 @@ def open_archive(path: Path, made_by: str) -> zipfile.ZipFile:
 def reading_member(path: Path, archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
     """An array's bytes; what is wrong with them is said in terms of the file."""
     try:
+        packed = archive.getinfo(f"{name}.npy")
+        if packed.compress_type != zipfile.ZIP_STORED and packed.file_size > LARGEST_UNPACKED:
+            raise FileProblem(
+                f"{path}: array `{name}` unpacks to more than {LARGEST_UNPACKED / 1e9:g} GB. If that is right, save it "
+                "with `numpy.savez`, uncompressed."
+            )
         with archive.open(f"{name}.npy") as member:
             yield member
     except PhloemError:
         raise
     except Exception as problem:  # damaged bytes fail in zipfile, zlib and numpy in a dozen ways
-        raise FileProblem(f"{path}: array `{name}` cannot be read ({problem}). Make the file again.") from None
+        raise FileProblem(
+            f"{path}: array `{name}` cannot be read ({printable(str(problem))[:100]}). Make the file again."
+        ) from None
 
 
 def distinct_names(array: np.ndarray[Any, Any]) -> tuple[str, ...] | None:
-    """An array's strings, if it is a list of distinct ones; damaged ones may hold what is no character at all."""
+    """An array's strings, if it is a list of distinct names; damaged ones may hold what is no character at all."""
     if array.ndim != 1 or array.dtype.kind != "U" or array.size == 0:
         return None
     if (np.ascontiguousarray(array.astype("<U" + str(array.itemsize // 4))).view("<u4") > sys.maxunicode).any():
         return None
     names = tuple(array.tolist())
-    return names if len(set(names)) == len(names) else None
+    return names if len(set(names)) == len(names) and not any(map(has_control, names)) else None
 
 
 class OtherFormat(FileProblem):

@@ -2,8 +2,10 @@
 
 import errno
 import gzip
+import io
 import os
 import re
+import stat
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -14,6 +16,14 @@ from typing import IO
 from phloem.errors import DiskFull, FileProblem
 
 GZIP_MAGIC = b"\x1f\x8b"
+LARGEST_UNPACKED = 2_000_000_000  # bytes, of a gzip file
+CHUNK = 1 << 20
+SPECIAL = (
+    (stat.S_ISFIFO, "pipe"),
+    (stat.S_ISSOCK, "socket"),
+    (stat.S_ISCHR, "device"),
+    (stat.S_ISBLK, "device"),
+)
 UNFINISHED = ".unfinished"
 LEFTOVER = re.compile(r"\.(.+)\.[^.]+\.unfinished")
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
@@ -21,16 +31,42 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 def read_bytes(path: Path) -> bytes:
     """The file's content, decompressed where it is gzipped, whatever its name."""
+    check_regular(path)
     try:
         content = path.read_bytes()
     except (OSError, ValueError) as problem:
         raise cannot_read(path, problem) from None
-    if not content.startswith(GZIP_MAGIC):
-        return content
+    return _unpacked(path, content) if content.startswith(GZIP_MAGIC) else content
+
+
+def check_regular(path: Path) -> None:
+    """Raise for pipes, devices and sockets, before they are opened: that would wait, perhaps for ever."""
     try:
-        return gzip.decompress(content)
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as problem:
+        raise cannot_read(path, problem) from None
+    kind = next((name for is_kind, name in SPECIAL if is_kind(mode)), None)
+    if kind:
+        raise FileProblem(f"{path}: is a {kind}. Save its content to a file, and name that.")
+
+
+def _unpacked(path: Path, content: bytes) -> bytes:
+    """The content of a gzip file; some that are small expand without end."""
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
+            while chunk := stream.read(CHUNK):
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > LARGEST_UNPACKED:
+                    raise FileProblem(
+                        f"{path}: holds more than {LARGEST_UNPACKED / 1e9:g} GB. If that is right, unpack it with "
+                        "gunzip, and name the plain file."
+                    )
     except (OSError, EOFError, zlib.error) as problem:
         raise FileProblem(f"{path}: is not a whole gzip file ({problem}). Fetch or compress it again.") from None
+    return b"".join(chunks)
 
 
 def cannot_read(path: Path, problem: Exception) -> FileProblem:

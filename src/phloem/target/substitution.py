@@ -9,6 +9,7 @@ import torch
 from scipy import special
 from torch import Tensor
 
+from phloem.arguments import check_fields
 from phloem.arrays import FloatArray
 from phloem.autograd import Operation, check_tensors, is_constant, plain_values
 from phloem.config import ModelConfig
@@ -120,12 +121,16 @@ class _DiscreteGamma(Operation):
 class SiteRates:
     """Equally likely gamma categories (one, of rate 1, without a shape) beside a proportion of invariant sites."""
 
-    shape: Tensor | None = None
+    shape: Tensor | None = None  # a number will do, and becomes one
     categories: int = 4
     method: Method = "mean"
-    invariant: Tensor | None = None
+    invariant: Tensor | None = None  # likewise
 
     def __post_init__(self) -> None:
+        for name in ("shape", "invariant"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, value if isinstance(value, Tensor) else _tensor(value))
+        check_fields(self)
         shape, invariant = _number(self.shape, "gamma shape"), _number(self.invariant, "proportion of invariant sites")
         if shape is not None and not 1e-3 <= shape <= 1e4:
             raise BadArgument(f"gamma shape {shape:g}: must be from 0.001 to 10000.")
@@ -168,6 +173,7 @@ class SubstitutionModel:
     site_rates: SiteRates = field(default_factory=SiteRates)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _check_positive(self.exchangeabilities, 6, "exchangeabilities AC, AG, AT, CG, CT, GT")
         _check_positive(self.frequencies, 4, "frequencies of A, C, G, T")
         total = plain_values(self.frequencies).sum()
@@ -271,11 +277,18 @@ def _model(name: str, exchangeabilities: Numbers, frequencies: Numbers, rates: S
 
 def _two_rates(purine_kappa: Number, pyrimidine_kappa: Number) -> Tensor:
     one = torch.ones((), dtype=torch.float64)
-    return torch.stack([one, _tensor(purine_kappa), one, one, _tensor(pyrimidine_kappa), one])
+    kappas = [_tensor(kappa) for kappa in (purine_kappa, pyrimidine_kappa)]
+    for kappa in kappas:
+        _number(kappa, "kappa")
+    purines, pyrimidines = (kappa.reshape(()) for kappa in kappas)
+    return torch.stack([one, purines, one, one, pyrimidines, one])
 
 
 def _tensor(values: Numbers | Number) -> Tensor:
-    return torch.as_tensor(values, dtype=torch.float64)
+    try:
+        return torch.as_tensor(values, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError):
+        raise BadArgument(f"substitution model: a parameter is a {type(values).__name__}. Give numbers.") from None
 
 
 def _number(value: Tensor | None, what: str) -> float | None:

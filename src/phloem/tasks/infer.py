@@ -14,7 +14,7 @@ from phloem.config.infer import INFER
 from phloem.config.settings import Layer
 from phloem.data.alignment import Alignment
 from phloem.data.patterns import SitePatterns, compress, summarize
-from phloem.data.reading import read_alignment
+from phloem.data.reading import load_alignment
 from phloem.display.events import Event, News, Notice, Overview, Phase
 from phloem.display.lines import choose_display
 from phloem.errors import BadArgument, FileProblem
@@ -71,6 +71,7 @@ class InferRequest(NamedTuple):
     base: InferConfig | None = None  # a whole configuration to start from
     home: TemporaryHome | None = None  # of the directory, if it is a temporary one
     own: OwnParts = NOTHING_OWN
+    long_names: bool = False  # of a FASTA file
 
 
 def run_inference(request: InferRequest, progress: Progress) -> Posterior:
@@ -82,7 +83,7 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
         config = INFER.resolve(base=request.base or saved.config, preset=request.preset, settings=request.settings)
         config = request.own.recorded(config)
         saved.check_config(config, run_configs(config))
-        source, alignment = _read_alignment(request, saved)
+        source, alignment = _read_alignment(request, saved, progress)
         trees = _support_source(source, alignment, config, request, saved)
         patterns = compress(alignment)
         target = build_target(patterns, config, options.threads, own=request.own)
@@ -217,7 +218,7 @@ def _find_saved(directory: InferSession, progress: Progress) -> Saved:
     return SavedRuns.find(directory, lambda text: progress(Notice(text)))
 
 
-def _read_alignment(request: InferRequest, saved: Saved) -> tuple[str, Alignment]:
+def _read_alignment(request: InferRequest, saved: Saved, progress: Progress) -> tuple[str, Alignment]:
     """The alignment's name, and the alignment, which must be that of the checkpoints."""
     if request.source is None:
         if saved.first is None:
@@ -227,7 +228,11 @@ def _read_alignment(request: InferRequest, saved: Saved) -> tuple[str, Alignment
         source, alignment = "alignment", request.source
     else:
         source = str(request.source).encode(errors="backslashreplace").decode()
-        alignment = read_alignment(request.source)
+        # Only long names have blanks in them, so that a run knows by its own names how to read the file again.
+        long_names = saved.first is not None and any(" " in name for name in saved.first.inputs.patterns.taxa)
+        alignment, notes = load_alignment(request.source, long_names=request.long_names or long_names)
+        for note in notes:
+            progress(Notice(note))
     for checkpoint in saved.checkpoints:
         if checkpoint is not None and not _is_same_alignment(checkpoint.inputs.patterns, alignment):
             raise FileProblem(
@@ -344,6 +349,7 @@ def infer(
     preset: str | None = None,
     *,
     out: str | Path | None = None,
+    long_names: bool = False,
     resume: bool = False,
     force: bool = False,
     config: InferConfig | None = None,
@@ -362,9 +368,9 @@ def infer(
     trees: for the support, files or samples; without any, as on the command line. preset: `standard` by default.
     config: a whole configuration to start from. settings: any setting by its name, such as `seed=2`, `runs=1` or
     `training={"steps": 1000}`. out: the run directory; without one the run is in a temporary directory, from where
-    `Posterior.save` copies it. resume, force, threads, checkpoint_every, tensorboard: as on the command line.
-    progress: whether to show it, or a function that gets the events. An interrupted run can be resumed: the message
-    says how.
+    `Posterior.save` copies it. long_names, resume, force, threads, checkpoint_every, tensorboard: as on the command
+    line. progress: whether to show it, or a function that gets the events. An interrupted run can be resumed: the
+    message says how.
 
     convolution, family, prior, estimator: your own in place of phloem's, each tried on a small example first. The run
     directory has their names; to resume such a run, give them again. Several such runs are done one after another.
@@ -379,7 +385,8 @@ def infer(
     display = nullcontext(progress) if callable(progress) else choose_display(plain=False, quiet=not progress)
     try:
         with display as show:
-            return run_inference(InferRequest(alignment, run, given, preset, [settings], config, home, own), show)
+            request = InferRequest(alignment, run, given, preset, [settings], config, home, own, long_names)
+            return run_inference(request, show)
     except Interrupted:
         if home:
             home.keep()

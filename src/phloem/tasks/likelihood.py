@@ -61,13 +61,14 @@ def evaluate_likelihood(
     tree_source: str | Path,
     config: ModelConfig,
     *,
+    long_names: bool = False,
     optimize: bool = False,
     gradient: bool = False,
     sites: bool = False,
     threads: int | None = None,
 ) -> LikelihoodTable:
     """Log-likelihoods of all trees of a file, with the branch lengths that it gives or with the best ones."""
-    alignment = read_alignment(alignment_source)
+    alignment = read_alignment(alignment_source, long_names=long_names)
     sample = read_trees(find_trees(tree_source), taxa=alignment.taxa)
     patterns = compress(alignment)
     likelihood = TreeLikelihood(patterns, build_model(config, patterns), threads=threads)

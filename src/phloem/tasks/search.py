@@ -48,11 +48,12 @@ def run_bootstrap(
     directory: Path,
     config: BootstrapConfig,
     *,
+    long_names: bool = False,
     progress: Callable[[BootstrapProgress], None] | None = None,
 ) -> BootstrapRun:
     """Make the replicates that are missing in `directory`."""
     start = time.monotonic()
-    alignment = read_alignment(source)
+    alignment = read_alignment(source, long_names=long_names)
     with stoppable():
         made = bootstrap_files(alignment, directory, config, progress=progress)
     return BootstrapRun(
@@ -120,13 +121,14 @@ def run_search(
     files: SearchFiles,
     config: SearchConfig,
     *,
+    long_names: bool = False,
     progress: Callable[[SearchProgress], None] | None = None,
 ) -> SearchRun:
     """Search, and write all files or, if it is interrupted, none."""
     start = time.monotonic()
     if bool(config.keep) != bool(files.best_trees):
         raise BadArgument("--keep says how many of the best trees go to --best-trees FILE: give both or neither.")
-    alignment = read_alignment(source)
+    alignment = read_alignment(source, long_names=long_names)
     files.check()
     with stoppable():
         found = find_likelihood_tree(alignment, config, progress=progress)
@@ -150,6 +152,7 @@ def bootstrap(
     keep: int = 0,
     within: float = 10.0,
     threads: int | None = None,
+    long_names: bool = False,
     progress: Callable[[BootstrapProgress], None] | None = None,
 ) -> list[TreeSample]:
     """Bootstrap trees of an alignment (a file, a bundled example's name, or an `Alignment`), one sample a replicate.
@@ -168,7 +171,7 @@ def bootstrap(
         within=within,
         threads=threads,
     )
-    return bootstrap_samples(_read(alignment), config, progress=progress)
+    return bootstrap_samples(_read(alignment, long_names), config, progress=progress)
 
 
 def maximum_likelihood_tree(
@@ -180,6 +183,7 @@ def maximum_likelihood_tree(
     keep: int = 0,
     within: float = 10.0,
     threads: int | None = None,
+    long_names: bool = False,
     progress: Callable[[SearchProgress], None] | None = None,
 ) -> SearchResult:
     """The maximum-likelihood tree of an alignment (a file, a bundled example's name, or an `Alignment`).
@@ -189,8 +193,8 @@ def maximum_likelihood_tree(
     and how many log-likelihood units below the very best they may be. The same seed gives the same result.
     """
     config = SearchConfig(count=count, model=model, seed=seed, keep=keep, within=within, threads=threads)
-    return find_likelihood_tree(_read(alignment), config, progress=progress)
+    return find_likelihood_tree(_read(alignment, long_names), config, progress=progress)
 
 
-def _read(alignment: str | Path | Alignment) -> Alignment:
-    return alignment if isinstance(alignment, Alignment) else read_alignment(alignment)
+def _read(alignment: str | Path | Alignment, long_names: bool) -> Alignment:
+    return alignment if isinstance(alignment, Alignment) else read_alignment(alignment, long_names=long_names)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from phloem.arguments import checked
 from phloem.arrays import BoolArray, FloatArray, IntArray, read_only
 from phloem.errors import BadArgument
 from phloem.kernels import statistics
@@ -41,6 +42,7 @@ class SplitLengths:
     upper: FloatArray
 
 
+@checked
 def split_lengths(trees: GroupedTrees, share: float = 0.95) -> SplitLengths:
     """Branch lengths of all splits; ties in frequency are in order of first appearance.
 

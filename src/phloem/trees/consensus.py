@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phloem.arguments import check_fields, checked
 from phloem.arrays import BoolArray, FloatArray
 from phloem.errors import BadArgument, TaxonMismatch
 from phloem.kernels.trees import clades
@@ -13,6 +14,7 @@ from phloem.trees.splits import SplitFrequencies, distinct_splits, pack_members
 from phloem.trees.tree import Tree, canonical_tree
 
 
+@checked
 def majority_rule(splits: SplitFrequencies, threshold: float = 0.5) -> Tree:
     """The tree of all splits more frequent than `threshold`, from 0.5 to 1; at 1, of the splits in every tree.
 
@@ -28,6 +30,7 @@ def majority_rule(splits: SplitFrequencies, threshold: float = 0.5) -> Tree:
     return _tree_of(splits.members[splits.frequencies > least])
 
 
+@checked
 def extended_majority_rule(splits: SplitFrequencies) -> Tree:
     """The tree of splits taken greedily: the most frequent first, each if it is compatible with those before.
 
@@ -40,6 +43,7 @@ def extended_majority_rule(splits: SplitFrequencies) -> Tree:
     return _tree_of(members[clades.choose_compatible(pack_members(members), most)])
 
 
+@checked
 def maximum_clade_credibility(topologies: TreeSample, splits: SplitFrequencies) -> Tree:
     """The sampled topology with the largest product of split frequencies.
 
@@ -104,6 +108,7 @@ class SummaryTree:
     is_rooted: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self)
         nodes = len(self.tree.parent)
         if len(self.taxa) != self.tree.leaf_count:
             raise BadArgument(f"summary tree: {len(self.taxa)} names for {self.tree.leaf_count} taxa.")
@@ -111,6 +116,7 @@ class SummaryTree:
             raise BadArgument(f"summary tree: supports and lengths must be of shape ({nodes},).")
 
 
+@checked
 def summary_tree(tree: Tree, lengths: SplitLengths) -> SummaryTree:
     """A tree, unrooted, with the supports and lengths of its branches in a sample.
 

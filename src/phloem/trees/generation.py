@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from phloem.arguments import checked
 from phloem.arrays import LongArray
 from phloem.errors import BadArgument
 from phloem.kernels.trees.generation import insert_taxa, interchange, interchange_one
@@ -19,6 +20,7 @@ def topology_count(taxon_count: int) -> int:
     return math.prod(_branch_counts(taxon_count))
 
 
+@checked
 def random_topologies(taxon_count: int, count: int, *, stream: RandomStream) -> TopologyBatch:
     """Uniform draws from all topologies. The first trees do not depend on `count`."""
     _check_taxon_count(taxon_count)
@@ -29,6 +31,7 @@ def random_topologies(taxon_count: int, count: int, *, stream: RandomStream) -> 
     return TopologyBatch.from_trusted(insert_taxa(choices))
 
 
+@checked
 def all_topologies(taxon_count: int) -> TopologyBatch:
     """Every topology once, in the order of stepwise addition."""
     _check_taxon_count(taxon_count)
@@ -52,6 +55,7 @@ def numbered_topologies(taxon_count: int, numbers: LongArray) -> TopologyBatch:
     return TopologyBatch.from_trusted(insert_taxa(choices))
 
 
+@checked
 def nni_neighbors(topologies: TopologyBatch) -> TopologyBatch:
     """The 2(n-3) topologies one nearest-neighbour interchange away from each, tree after tree."""
     return TopologyBatch.from_trusted(interchange(topologies.parent, topologies.neighbors))

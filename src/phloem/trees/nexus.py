@@ -140,25 +140,29 @@ def scan_nexus(source: str, buffer: ByteArray) -> TreeText:
     is_tree = newick.is_tree_statement(buffer, spans).astype(bool)
     block = ""
     in_trees = np.zeros(len(spans), bool)
-    labels: list[str] = []
-    translated: dict[str, str] = {}
+    taxa: _Statement | None = None
+    tables: list[_Statement] = []
     previous = 0
     for index in np.flatnonzero(~is_tree):
         in_trees[previous:index] = block == "trees"
         previous = int(index)
         words = _Statement(source, buffer, spans[index])
         if words.keyword == "begin":
-            block = words.tokens[1].lower() if len(words.tokens) > 1 else ""
+            block = words.block()
         elif words.keyword in ("end", "endblock"):
             block = ""
         elif words.keyword == "taxlabels":
-            labels = words.taxon_labels()
+            if taxa is not None and words.content != taxa.content and words.tokens() != taxa.tokens():
+                raise words.problem("this list of taxa differs from an earlier one. Split the file by its TAXA blocks")
+            taxa = taxa or words
         elif words.keyword == "translate" and block == "trees":
-            _merge(translated, words.translations(labels), words)
+            tables.append(words)
     in_trees[previous:] = block == "trees"
     trees = spans[is_tree & in_trees]
     if not len(trees):
         raise TreeFormatError(f"{source}: this NEXUS file has no trees. It needs a TREES block with `tree` statements.")
+    labels = taxa.taxon_labels() if taxa else []
+    translated = _translations(tables, set(labels))
     names = _label_meanings(labels, translated) or None
     order = tuple(labels or dict.fromkeys(translated.values())) or None
     return locate_trees(source, buffer, trees, titled=True, names=names, order=order)
@@ -171,13 +175,19 @@ def _label_meanings(labels: list[str], translated: dict[str, str]) -> dict[str, 
     return numbers | names | translated
 
 
-def _merge(translated: dict[str, str], more: dict[str, str], statement: "_Statement") -> None:
-    for label, name in more.items():
-        if translated.setdefault(label, name) != name:
-            raise statement.problem(
-                f"{quoted(label)} stands for {quoted(translated[label])} in one translate table and for "
-                f"{quoted(name)} in another. Split the file by its TREES blocks"
-            )
+def _translations(tables: "list[_Statement]", listed: set[str]) -> dict[str, str]:
+    """All translate tables as one; the names must be those of the TAXA block, where there is one."""
+    translated: dict[str, str] = {}
+    for table in tables:
+        for label, name in table.translations().items():
+            if listed and name not in listed:
+                raise table.problem(f"translate table: taxon {quoted(name)} is not in the TAXA block")
+            if translated.setdefault(label, name) != name:
+                raise table.problem(
+                    f"{quoted(label)} stands for {quoted(translated[label])} in one translate table and for "
+                    f"{quoted(name)} in another. Split the file by its TREES blocks"
+                )
+    return translated
 
 
 class _Statement:
@@ -191,6 +201,17 @@ class _Statement:
         self._end = int(span[1])
 
     @property
+    def content(self) -> bytes:
+        """Its bytes."""
+        return self.buffer[self.position : self._end].tobytes()
+
+    def block(self) -> str:
+        """The name of the block that the statement begins, in lower case."""
+        position = skip_blanks(self.buffer, label_end(self.buffer, self.position, self._end), self._end)
+        return unquote(
+            decode(self.buffer, position, max(label_end(self.buffer, position, self._end), position))
+        ).lower()
+
     def tokens(self) -> list[str]:
         """Its tokens, without comments, names in their quotes: the same rules as inside trees."""
         words = []
@@ -208,18 +229,18 @@ class _Statement:
         return problem(self.source, self.buffer, None, self.position, what)
 
     def taxon_labels(self) -> list[str]:
-        labels = [unquote(word) for word in self.tokens[1:]]
+        labels = [unquote(word) for word in self.tokens()[1:]]
         if len(set(labels)) < len(labels):
             twice = next(label for label, count in Counter(labels).items() if count > 1)
             raise self.problem(f"taxon {quoted(twice)} is listed twice. Taxon names must differ")
         return labels
 
-    def translations(self, labels: list[str]) -> dict[str, str]:
-        """The translate table as a dictionary; the names must be those of the TAXA block, where there is one."""
+    def translations(self) -> dict[str, str]:
+        """The translate table as a dictionary."""
         table: dict[str, str] = {}
-        listed, used = set(labels), set[str]()
+        used: set[str] = set()
         entry: list[str] = []
-        for word in [*self.tokens[1:], ","]:
+        for word in [*self.tokens()[1:], ","]:
             if word != ",":
                 entry.append(word)
                 continue
@@ -231,8 +252,6 @@ class _Statement:
             entry = []
             if not name:
                 raise self.problem(f"translate table: {quoted(label)} stands for an empty name")
-            if labels and name not in listed:
-                raise self.problem(f"translate table: taxon {quoted(name)} is not in the TAXA block")
             if label in table or name in used:
                 twice = label if label in table else name
                 raise self.problem(f"translate table: {quoted(twice)} is listed twice. Labels and names must differ")

@@ -6,9 +6,20 @@ from pathlib import Path
 
 import numpy as np
 
+from phloem.arguments import checked
 from phloem.arrays import FloatArray, IntArray
 from phloem.data.nexus import is_nexus, unquote
-from phloem.errors import NotBinary, PhloemError, TaxonMismatch, TreeFormatError, counted, listed, quoted
+from phloem.errors import (
+    BadArgument,
+    NotBinary,
+    PhloemError,
+    TaxonMismatch,
+    TreeFormatError,
+    counted,
+    has_control,
+    listed,
+    quoted,
+)
 from phloem.kernels.trees import newick
 from phloem.storage.files import read_bytes
 from phloem.trees.nexus import TreeText, locate_trees, place, problem, scan_nexus, scan_statements, syntax_problem
@@ -20,6 +31,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SUFFIXES = (".tsv", ".tsv.gz")  # of tables of weighted trees
 
 
+@checked
 def read_trees(path: str | Path, *, taxa: Sequence[str] | None = None, burnin: int | float = 0) -> TreeSample:
     """Binary trees from a Newick or NEXUS file; rooted ones are unrooted, polytomies are an error.
 
@@ -29,9 +41,13 @@ def read_trees(path: str | Path, *, taxa: Sequence[str] | None = None, burnin: i
     return _binary_sample(_load(_scan_file(path), taxa, burnin, keep_root=False))
 
 
+@checked
 def parse_newick(newick_trees: str | Iterable[str], *, taxa: Sequence[str] | None = None) -> TreeSample:
     """Binary trees from Newick text, one string or several; otherwise as `read_trees`."""
-    text = newick_trees if isinstance(newick_trees, str) else "\n".join(newick_trees)
+    try:
+        text = newick_trees if isinstance(newick_trees, str) else "\n".join(newick_trees)
+    except TypeError:
+        raise BadArgument("Newick text: give a text, or several in a list.") from None
     try:
         content = text.encode()
     except UnicodeEncodeError as problem:
@@ -41,6 +57,7 @@ def parse_newick(newick_trees: str | Iterable[str], *, taxa: Sequence[str] | Non
     return _binary_sample(_load(_scan("Newick text", content), taxa, 0, keep_root=False))
 
 
+@checked
 def read_any_trees(
     path: str | Path,
     *,
@@ -163,6 +180,9 @@ def _settle_taxa(text: TreeText, taxa: Sequence[str] | None) -> tuple[str, ...]:
         where = place(text.source, text.buffer, first, int(text.starts[0]))
         count = counted(len(names), "taxon", "taxa")
         raise TreeFormatError(f"{where}: this tree has {count}. At least 3 are needed, and 4 for topologies to differ.")
+    if odd := next(filter(has_control, names), None):
+        where = place(text.source, text.buffer, first, int(text.starts[0]))
+        raise TreeFormatError(f"{where}: the name {quoted(odd)} has a control character. Rename the taxon.")
     if taxa is not None:
         check_same_taxa(names, taxa, place(text.source, text.buffer, first, int(text.starts[0])))
         return tuple(taxa)
@@ -231,6 +251,7 @@ def _duplicate(name: str) -> str:
     return f"taxon {quoted(name)} is in this tree twice. Taxon names must differ"
 
 
+@checked
 def read_weighted_table(path: str | Path, *, taxa: Sequence[str] | None = None, burnin: int | float = 0) -> TreeSample:
     """Binary trees from lines of a weight, a tab and a Newick tree, without a heading."""
     path = Path(path)

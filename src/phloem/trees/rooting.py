@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from phloem.arguments import checked
 from phloem.arrays import BoolArray, FloatArray, IntArray
 from phloem.errors import BadArgument, TaxonMismatch, listed
 from phloem.kernels.trees.canonical import canonical_trees
@@ -66,6 +67,7 @@ def root_at_split(topology: TopologyBatch, split: BoolArray | None) -> RootedTre
     return root_on_branch(parent, int((sides ^ split).sum(axis=1).argmin()))
 
 
+@checked
 def root_at_outgroup(summary: SummaryTree, names: str | Collection[str]) -> SummaryTree:
     """The tree rooted in the middle of the branch between the outgroup, which must be a clade, and all other taxa."""
     outgroup = _find_taxa(summary.taxa, [names] if isinstance(names, str) else list(names))
@@ -86,6 +88,7 @@ def root_at_outgroup(summary: SummaryTree, names: str | Collection[str]) -> Summ
     )
 
 
+@checked
 def root_at_midpoint(summary: SummaryTree) -> SummaryTree:
     """The tree rooted halfway along the longest path between two leaves, by mean lengths.
 

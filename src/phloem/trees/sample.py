@@ -7,6 +7,7 @@ from numbers import Integral
 
 import numpy as np
 
+from phloem.arguments import check_fields, checked
 from phloem.arrays import FloatArray, IntArray, LongArray, WordArray, read_only
 from phloem.errors import BadArgument, TaxonMismatch, counted, listed
 from phloem.trees.topology import Selection, TopologyBatch, pack_rows
@@ -29,6 +30,7 @@ class TreeSample:
     branch_lengths: FloatArray | None  # (trees, 2n-3)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         trees = len(self.topologies)
         if len(self.taxa) != self.topologies.taxon_count or len(set(self.taxa)) != len(self.taxa):
             raise BadArgument(
@@ -71,6 +73,7 @@ class TreeSample:
         return TreeSample(tuple(taxa), topologies, self.weights, lengths)
 
 
+@checked
 def pool(samples: Sequence[TreeSample]) -> TreeSample:
     """One sample from several replicates or runs, which weigh the same whatever their size; weights sum to one."""
     if not samples:
@@ -122,6 +125,7 @@ class GroupedTrees:
     branch_lengths: FloatArray  # (trees, 2n-3)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         trees = len(self.group)
         check_weights(self.weights, trees)
         if len(self.taxa) != self.topologies.taxon_count:
@@ -133,6 +137,7 @@ class GroupedTrees:
         object.__setattr__(self, "weights", read_only(self.weights / self.weights.sum()))
 
     @classmethod
+    @checked
     def from_sample(cls, sample: TreeSample) -> "GroupedTrees":
         """The trees of a sample, which must have branch lengths."""
         if sample.branch_lengths is None or not np.isfinite(sample.branch_lengths).all():
@@ -168,6 +173,7 @@ def group_rows(rows: IntArray | WordArray) -> tuple[LongArray, LongArray]:
     return first[order], rank[group]
 
 
+@checked
 def credible_topologies(sample: TreeSample, share: float) -> TreeSample:
     """The sample's most frequent distinct topologies whose weights sum to at most `share` of the total.
 

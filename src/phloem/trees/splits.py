@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from phloem.arguments import checked
 from phloem.arrays import BoolArray, FloatArray, IntArray, LongArray, WordArray
 from phloem.errors import BadArgument
 from phloem.kernels.trees import clades
@@ -77,6 +78,7 @@ def distinct_splits(topologies: TopologyBatch) -> tuple[WordArray, LongArray]:
     return sets, number.reshape(hashes.shape[:2])
 
 
+@checked
 def split_frequencies(sample: TreeSample) -> SplitFrequencies:
     """The share of the sample's weight that has each split; ties are in order of first appearance."""
     distinct = sample.distinct().normalized()
@@ -88,6 +90,7 @@ def split_frequencies(sample: TreeSample) -> SplitFrequencies:
     return SplitFrequencies(sample.taxa, members, np.minimum(frequencies[order], 1))
 
 
+@checked
 def robinson_foulds(first: TopologyBatch, second: TopologyBatch) -> IntArray:
     """Distance of every tree of `first` to every tree of `second`, (batch, other batch): 0, 2, … 2(n-3).
 

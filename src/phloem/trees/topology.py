@@ -6,6 +6,7 @@ from typing import SupportsIndex
 
 import numpy as np
 
+from phloem.arguments import check_fields
 from phloem.arrays import BoolArray, FloatArray, IntArray, LongArray, WordArray, read_only
 from phloem.errors import BadArgument
 from phloem.kernels.trees import clades
@@ -31,6 +32,7 @@ class TopologyBatch:
     neighbors: IntArray  # (batch, 2n-2, 3)  -1 where a leaf has none
 
     def __post_init__(self) -> None:
+        check_fields(self)
         nodes = self.parent.shape[-1]
         if self.parent.ndim != 2 or nodes < 4 or nodes % 2 or self.neighbors.shape != (*self.parent.shape, 3):
             raise BadArgument(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phloem.arguments import check_fields
 from phloem.arrays import BoolArray, FloatArray, IntArray, read_only
 from phloem.errors import BadArgument
 from phloem.kernels.trees.canonical import canonical_trees
@@ -17,6 +18,7 @@ class Tree:
     leaf_count: int
 
     def __post_init__(self) -> None:
+        check_fields(self)
         nodes = len(self.parent)
         above = self.parent[:-1]
         if nodes <= self.leaf_count or self.parent[-1] != -1 or (above <= np.arange(nodes - 1)).any():
@@ -68,6 +70,7 @@ class WeightedTrees:
     weights: FloatArray  # (trees,)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if len(set(self.taxa)) != len(self.taxa) or any(tree.leaf_count != len(self.taxa) for tree in self.trees):
             raise BadArgument(f"trees: {len(set(self.taxa))} distinct names do not fit the trees' leaves.")
         check_weights(self.weights, len(self.trees))
