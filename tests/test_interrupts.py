@@ -8,7 +8,6 @@ import weakref
 import pytest
 
 from phloem.errors import FileProblem
-
 from phloem.interrupts import held, stoppable
 
 
@@ -144,9 +143,13 @@ def test_an_interrupt_that_foreign_code_drops_is_raised_after_the_next_held_work
 
 def test_an_interrupt_that_foreign_code_drops_is_raised_at_the_end_at_the_latest(capsys):
     done = []
-    with pytest.raises(KeyboardInterrupt), stoppable():
+
+    def work():
         interrupted_callback()
         done.append("all of it")
+
+    with pytest.raises(KeyboardInterrupt), stoppable():
+        work()
     assert done == ["all of it"]
     with stoppable(), held():  # and not again
         pass
@@ -201,14 +204,14 @@ def test_held_work_in_another_thread_takes_no_request_away_from_the_main_one():
             assert end.wait(60)
 
     def stop_meanwhile():
-        begun.wait(60)
+        thread.start()
+        assert begun.wait(60)
         signal.raise_signal(signal.SIGINT)
         end.set()
 
     thread = threading.Thread(target=work)
     try:
         with pytest.raises(KeyboardInterrupt), stoppable():
-            thread.start()
             stop_meanwhile()
     finally:
         end.set()

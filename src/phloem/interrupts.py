@@ -1,8 +1,8 @@
 """Requests to stop, Ctrl-C and SIGTERM: KeyboardInterrupt at once where nothing is half done, else a moment later.
 
-A KeyboardInterrupt can be lost on its way. One that is raised while numba, numpy or Python itself calls back into Python
-(a finaliser, a ctypes callback, a comparison of array types) is dropped there, or comes out as another exception. So a
-request is remembered until `stoppable` ends: the end of every piece of `held` work raises again what has been lost.
+A KeyboardInterrupt can be lost on its way: where numba, numpy or Python itself call back into Python (a finaliser, a
+ctypes callback, a comparison of array types) it is dropped, or comes out as another exception. So a request is
+remembered until `stoppable` ends, and the end of every piece of `held` work raises again what has been lost.
 """
 
 import signal
