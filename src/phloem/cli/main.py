@@ -1,7 +1,6 @@
 """`phloem`: the commands, and the one place where errors become a line and an exit code."""
 
 import os
-import signal
 import sys
 from contextlib import suppress
 from importlib.metadata import version
@@ -28,6 +27,7 @@ from phloem.cli import (
     support,
 )
 from phloem.errors import PhloemError, StoppedByUser
+from phloem.interrupts import stoppable
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 NO_MEMORY = "not enough memory. Use fewer trees or taxa."
@@ -77,8 +77,9 @@ def options(
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code: 0 done, 2 bad input or usage, 130 interrupted, 1 anything else."""
     try:
-        code = app(arguments or ["--help"], prog_name="phloem", standalone_mode=False)
-        sys.stdout.flush()
+        with stoppable():
+            code = app(arguments or ["--help"], prog_name="phloem", standalone_mode=False)
+            sys.stdout.flush()
     except StoppedByUser as problem:
         return _complain(str(problem), INTERRUPTED)
     except PhloemError as problem:
@@ -102,10 +103,6 @@ def run(arguments: list[str]) -> int:
         return _complain(f"cannot write to standard output ({problem.strerror}).", FAILED)
     except KeyboardInterrupt:
         return _complain("interrupted.", INTERRUPTED)
-    except SystemError as problem:  # Ctrl-C while numba hands a kernel's result back to Python
-        if not isinstance(problem.__cause__ or problem.__context__, KeyboardInterrupt):
-            raise
-        return _complain("interrupted.", INTERRUPTED)
     if code == INTERRUPTED:
         return _complain("interrupted.", INTERRUPTED)
     return code if isinstance(code, int) else DONE
@@ -127,18 +124,21 @@ def _complain(message: str, code: int) -> int:
 
 def main() -> None:
     """The `phloem` program."""
-    # SIGTERM from a batch system and a closed terminal must clean up like Ctrl-C, and names are UTF-8 wherever the
-    # output goes.
-    for polite in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-        if signal.getsignal(polite) == signal.SIG_DFL:  # nohup ignores it
-            signal.signal(polite, signal.default_int_handler)
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
-    elif hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
-    code = run(sys.argv[1:])
+    try:
+        _prepare_output()
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # before the command begins, or again while we say that it was stopped
+        code = _complain("interrupted.", INTERRUPTED)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):  # closed, or gone: `run` has said so if it matters
             stream.flush()
     # All is done, and with torch and numba loaded Python takes a second or more to shut down.
     os._exit(code)
+
+
+def _prepare_output() -> None:
+    """Names are UTF-8 wherever the output goes."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    elif hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")

@@ -12,4 +12,4 @@ if TYPE_CHECKING:
     from phloem.inference.training import Training as Training
     from phloem.inference.training import train as train
 else:
-    __all__, __getattr__, __dir__ = lazy_names(__name__, __file__)
+    __getattr__, __dir__ = lazy_names(__name__, __file__)
