@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from contextlib import suppress
 from importlib.metadata import version
 from typing import Annotated
@@ -117,15 +118,20 @@ def _complain(message: str, code: int) -> int:
     """Print one line to stderr, whatever the message contains."""
     if sys.stderr is None:  # print would take standard output instead
         return code
-    line = "".join(character if character.isprintable() else " " for character in message)
-    print(f"phloem: {line}", file=sys.stderr)
+    print(_line(message), end="", file=sys.stderr)
     return code
+
+
+def _line(message: object, *_place: object) -> str:
+    """What we say on stderr. Warnings look like this too: a user has no use for the place in the sources."""
+    return f"phloem: {''.join(character if character.isprintable() else ' ' for character in str(message))}\n"
 
 
 def main() -> None:
     """The `phloem` program."""
     try:
         _prepare_output()
+        warnings.formatwarning = _line
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # before the command begins, or again while we say that it was stopped
         code = _complain("interrupted.", INTERRUPTED)
