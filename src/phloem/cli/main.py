@@ -3,11 +3,17 @@
 import os
 import sys
 import warnings
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import version
 from typing import Annotated
 
 import typer
+
+try:
+    import resource
+except ImportError:  # not a Unix
+    resource = None  # type: ignore[assignment]
 
 from phloem.cli import (
     bootstrap,
@@ -27,11 +33,14 @@ from phloem.cli import (
     search,
     support,
 )
-from phloem.errors import PhloemError, StoppedByUser
+from phloem.errors import BadArgument, PhloemError, StoppedByUser
 from phloem.interrupts import stoppable
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 NO_MEMORY = "not enough memory. Use fewer trees or taxa."
+# How torch, its C++ libraries, Python's threads and the dynamic linker say so.
+SIGNS_OF_NO_MEMORY = ("allocate memory", "bad_alloc", "start new thread", "failed to map segment")
+LEAST_MEMORY = 1.1e9  # bytes of addresses; with fewer, libraries abort or loop for ever while they are loaded
 
 app = typer.Typer(
     name="phloem",
@@ -73,6 +82,13 @@ def options(
     ] = False,
 ) -> None:
     """Bayesian phylogenetics by variational inference, with learned tree features."""
+    if resource is not None:
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY and limit < LEAST_MEMORY:
+            raise BadArgument(
+                f"memory is limited to {limit / 1e9:.1f} GB (ulimit -v), and phloem needs {LEAST_MEMORY / 1e9} GB to "
+                "start. Raise the limit."
+            )
 
 
 def run(arguments: list[str]) -> int:
@@ -90,23 +106,36 @@ def run(arguments: list[str]) -> int:
         command = context.command_path if context else "phloem"
         message = problem.format_message().rstrip(".")
         return _complain(f"{message}. See `{command} --help`.", problem.exit_code)
-    except MemoryError:
-        return _complain(NO_MEMORY, FAILED)
-    except RuntimeError as problem:
-        if "can't allocate memory" not in str(problem):  # how torch reports it
-            raise
-        return _complain(NO_MEMORY, FAILED)
     except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
         _discard_output()
         return FAILED
-    except OSError as problem:  # files are handled where they are read and written: this is the terminal or a pipe
-        _discard_output()
+    except (MemoryError, OSError, RuntimeError, ImportError) as problem:
+        if _is_lack_of_memory(problem):
+            return _complain(NO_MEMORY, FAILED)
+        if not isinstance(problem, OSError):
+            raise
+        _discard_output()  # files are handled where they are read and written: this is the terminal or a pipe
         return _complain(f"cannot write to standard output ({problem.strerror}).", FAILED)
     except KeyboardInterrupt:
         return _complain("interrupted.", INTERRUPTED)
     if code == INTERRUPTED:
         return _complain("interrupted.", INTERRUPTED)
     return code if isinstance(code, int) else DONE
+
+
+def _is_lack_of_memory(problem: BaseException) -> bool:
+    """Whether memory ran out: in Python, in a library, or while one was loaded."""
+    return any(
+        isinstance(one, MemoryError) or any(sign in str(one).lower() for sign in SIGNS_OF_NO_MEMORY)
+        for one in _chain(problem)
+    )
+
+
+def _chain(problem: BaseException | None) -> Iterator[BaseException]:
+    """An exception and those that it came from."""
+    while problem is not None:
+        yield problem
+        problem = problem.__cause__ or problem.__context__
 
 
 def _discard_output() -> None:
