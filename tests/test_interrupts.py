@@ -1,10 +1,13 @@
 """Requests to stop."""
 
+import ctypes
 import signal
 import threading
+import weakref
 
 import pytest
 
+from phloem.errors import FileProblem
 from phloem.interrupts import held, stoppable
 
 
@@ -83,12 +86,14 @@ def test_other_threads_than_the_main_one_can_use_it():
 
 
 def test_an_interrupt_that_numba_has_wrapped_is_one():
+    def hand_back():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt as interrupt:
+            raise SystemError("returned a result with an exception set") from interrupt
+
     with pytest.raises(KeyboardInterrupt), stoppable():
-        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
-    met = SystemError("returned a result with an exception set")
-    met.__context__ = KeyboardInterrupt()
-    with pytest.raises(KeyboardInterrupt), stoppable():
-        raise met
+        hand_back()
     with pytest.raises(SystemError), stoppable():
         raise SystemError("something else")
 
@@ -102,3 +107,112 @@ def test_a_request_that_came_while_held_work_failed_is_not_for_the_next():
         fail()
     with stoppable(), held():
         pass
+
+
+@ctypes.CFUNCTYPE(None)
+def interrupted_callback():
+    signal.raise_signal(signal.SIGINT)
+
+
+class Finalised:
+    pass
+
+
+def interrupted_finaliser():
+    dying = Finalised()
+    weakref.finalize(dying, signal.raise_signal, signal.SIGINT)
+    del dying
+
+
+@pytest.mark.parametrize("lose", [interrupted_callback, interrupted_finaliser], ids=["callback", "finaliser"])
+def test_an_interrupt_that_foreign_code_drops_is_raised_after_the_next_held_work(lose, capsys):
+    done = []
+
+    def work():
+        lose()
+        done.append("nothing is raised here")
+        with held():
+            done.append("the next held work")
+        done.append("more")
+
+    with pytest.raises(KeyboardInterrupt), stoppable():
+        work()
+    assert done == ["nothing is raised here", "the next held work"]
+    assert capsys.readouterr().err == ""
+
+
+def test_an_interrupt_that_foreign_code_drops_is_raised_at_the_end_at_the_latest(capsys):
+    done = []
+
+    def work():
+        interrupted_callback()
+        done.append("all of it")
+
+    with pytest.raises(KeyboardInterrupt), stoppable():
+        work()
+    assert done == ["all of it"]
+    with stoppable(), held():  # and not again
+        pass
+
+
+def test_an_interrupt_that_comes_out_as_another_exception_is_one():
+    def compare():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise TypeError("Cannot compare structured arrays") from None  # as numpy's comparison does
+
+    with pytest.raises(KeyboardInterrupt), stoppable():
+        compare()
+    with pytest.raises(TypeError), stoppable():
+        raise TypeError("a mistake")
+
+
+def test_what_a_stopped_run_has_to_say_is_said():
+    def stop():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise FileProblem("x: no space") from None
+
+    with pytest.raises(FileProblem), stoppable():
+        stop()
+
+
+def test_what_a_stopped_run_does_at_its_end_is_done_whole():
+    done = []
+
+    def work():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            for _ in range(2):
+                with held():
+                    done.append("saved")
+
+    with pytest.raises(KeyboardInterrupt), stoppable():
+        work()
+    assert done == ["saved", "saved"]
+
+
+def test_held_work_in_another_thread_takes_no_request_away_from_the_main_one():
+    begun, end = threading.Event(), threading.Event()
+
+    def work():
+        with held():
+            begun.set()
+            assert end.wait(60)
+
+    def stop_meanwhile():
+        thread.start()
+        assert begun.wait(60)
+        signal.raise_signal(signal.SIGINT)
+        end.set()
+
+    thread = threading.Thread(target=work)
+    try:
+        with pytest.raises(KeyboardInterrupt), stoppable():
+            stop_meanwhile()
+    finally:
+        end.set()
+        thread.join()

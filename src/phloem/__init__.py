@@ -4,10 +4,9 @@ The names of a short script are here, the others in modules by subject; `docs/ap
 it is first used, so that importing phloem is quick.
 """
 
-from importlib.metadata import version
-from typing import TYPE_CHECKING
-
 from phloem.lazy import lazy_names
+
+TYPE_CHECKING = False  # type checkers take it for True; importing `typing` for it would take longer than all the rest
 
 if TYPE_CHECKING:
     from phloem import config as config
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from phloem.tasks.search import bootstrap as bootstrap
     from phloem.tasks.search import maximum_likelihood_tree as maximum_likelihood_tree
     from phloem.trees.reading import read_trees as read_trees
-else:
-    __all__, __getattr__, __dir__ = lazy_names(__name__, __file__)
 
-__version__ = version("phloem")
+    __version__: str
+else:
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -1,5 +1,14 @@
-"""`python -m phloem`: the same as `phloem`."""
+"""The `phloem` program, and `python -m phloem`: importing the commands takes long enough for a Ctrl-C."""
 
-from phloem.cli.main import main
+import os
 
-main()
+try:
+    from phloem.cli.main import main
+except KeyboardInterrupt:
+    try:
+        os.write(2, b"phloem: interrupted.\n")
+    finally:
+        os._exit(130)
+
+if __name__ == "__main__":
+    main()

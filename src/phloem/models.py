@@ -19,4 +19,4 @@ if TYPE_CHECKING:
     from phloem.target.substitution import sym as sym
     from phloem.target.substitution import tn93 as tn93
 else:
-    __all__, __getattr__, __dir__ = lazy_names(__name__, __file__)
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -6,7 +6,6 @@ import pty
 import re
 import signal
 import subprocess
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from phloem.config import BootstrapConfig
 from support.command_line import PROGRAM, complaint
 from support.fake_iqtree import FakeIqtree
 from support.messages import assert_says
+from support.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -153,12 +153,9 @@ def test_an_interruption_ends_all_programs_and_leaves_nothing_half_written(fake,
     command = [PROGRAM, "bootstrap", "dna.fasta", "--out", "out", "--threads", "2"]
     environment = os.environ | {"TMPDIR": str(tmp_path / "temporary")}
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not Path("pids").exists() or len(Path("pids").read_text().split()) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: Path("pids").exists() and len(Path("pids").read_text().split()) == 2, process)
     process.send_signal(how)
-    _, message = process.communicate(timeout=60)
+    _, message = process.communicate()
     assert process.returncode == 130
     assert_says(message, "phloem: … interrupted")
     assert message.count("\n") == 1
@@ -182,7 +179,7 @@ def test_a_bar_on_a_terminal(fake):
         while part := os.read(terminal, 4096):
             shown += part.decode(errors="replace")
     os.close(terminal)
-    assert process.communicate(timeout=60)[0].startswith("3 replicates")
+    assert process.communicate()[0].startswith("3 replicates")
     assert "0 of 3 replicates" in shown
     assert "2 of 3 replicates" in shown
     assert shown.endswith("\x1b[2K")  # and is gone at the end

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from phloem.cli.main import run
 from phloem.trees.reading import parse_newick
 from support.command_line import PROGRAM, complaint
 from support.messages import assert_says
+from support.waiting import wait_until
 
 
 def test_embedding_and_recovery_of_the_bundled_trees(capsys):
@@ -269,10 +269,9 @@ def test_a_polite_kill_leaves_nothing_behind():
     trees = phloem.trees.random_topologies(400, 2000, stream=phloem.RandomStream(1, "x"))
     Path("big.nwk").write_text("\n".join(phloem.trees.format_newick(trees, taxa)))
     process = subprocess.Popen([PROGRAM, "embed", "big.nwk", "--out", "f.npz"], stderr=subprocess.PIPE, text=True)
-    while process.poll() is None and not list(Path().glob(".f.npz.*")):
-        time.sleep(0.01)
+    wait_until(lambda: any(Path().glob(".f.npz.*")), process)
     process.send_signal(signal.SIGTERM)
-    _, message = process.communicate(timeout=60)
+    _, message = process.communicate()
     assert process.returncode == 130
     assert_says(message, "phloem: … interrupted")
     assert message.count("\n") == 1
@@ -328,13 +327,54 @@ def test_a_reader_that_is_gone_is_no_error_message():
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_too_little_memory_is_one_line(capsys, monkeypatch):
+def while_loading(name: str) -> ImportError:
+    problem = ImportError(f"{name} cannot be loaded")
+    problem.__cause__ = OSError(f"{name}.so: failed to map segment from shared object")
+    return problem
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
+        RuntimeError("std::bad_alloc"),
+        RuntimeError("can't start new thread"),
+        OSError(12, "Cannot allocate memory"),
+        while_loading("library"),
+    ],
+    ids=str,
+)
+def test_too_little_memory_is_one_line(capsys, monkeypatch, problem):
     def exhaust(*_args, **_options):
-        raise MemoryError
+        raise problem
 
     monkeypatch.setattr("phloem.tasks.embed.embed", exhaust)
     assert run(["embed", "primates", "--out", "f.npz"]) == 1
-    assert "memory" in complaint(capsys)
+    assert_says(complaint(capsys), "phloem: … not enough memory")
+
+
+@pytest.mark.parametrize("problem", [RuntimeError("a bug"), ImportError("no module")], ids=str)
+def test_other_problems_are_not_taken_for_it(monkeypatch, problem):
+    def fail(*_args, **_options):
+        raise problem
+
+    monkeypatch.setattr("phloem.tasks.embed.embed", fail)
+    with pytest.raises(type(problem)):
+        run(["embed", "primates", "--out", "f.npz"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("megabytes", [300, 800])
+def test_a_limit_that_libraries_do_not_survive_is_told_before_they_are_loaded(megabytes):
+    limit = megabytes * 10**6
+    script = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit}))"
+    program = [sys.executable, "-c", f"{script}; from phloem.__main__ import main; main()"]
+    done = subprocess.run([*program, "info"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert_says(done.stderr, f"phloem: … {megabytes / 1000} GB (ulimit -v)")
+    assert done.stderr.count("\n") == 1
+    assert subprocess.run([*program, "--version"], capture_output=True).returncode == 0
 
 
 def test_an_odd_file_name_stays_one_printable_line(capsys):
@@ -363,7 +403,10 @@ def test_an_interrupt_inside_a_kernel_call_is_an_interrupt(capsys, monkeypatch):
     """numba reports Ctrl-C while it hands a result back as an error of its own."""
 
     def interrupted(*_arguments, **_options):
-        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt as interrupt:
+            raise SystemError("returned a result with an exception set") from interrupt
 
     monkeypatch.setattr("phloem.tasks.info.describe", interrupted)
     assert run(["info"]) == 130

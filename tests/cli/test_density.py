@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from phloem.trees.reading import read_trees
 from support.command_line import complaint
 from support.density_trees import FLAGS, as_json, assert_same_fit, contents, five_taxa, write_table
 from support.messages import assert_says
+from support.waiting import wait_until
 
 BALANCED, OTHER = "(A,(B,C),(D,E));", "(A,(B,D),(C,E));"
 
@@ -318,12 +318,11 @@ def newest_step() -> int:
 
 
 def wait_for_step(step: int, process: subprocess.Popen) -> None:
-    give_up = time.monotonic() + 120
-    while newest_step() < step:
-        if process.poll() is not None or time.monotonic() > give_up:
-            process.kill()
-            pytest.fail(f"step {step} is not reached")
-        time.sleep(0.005)
+    try:
+        wait_until(lambda: newest_step() >= step, process)
+    except AssertionError:
+        process.kill()
+        raise
 
 
 @pytest.mark.slow

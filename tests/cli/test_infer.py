@@ -469,7 +469,7 @@ def test_the_first_use_says_that_it_compiles(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr("phloem.kernels.jit._cache_directories", lambda: [tmp_path / "none", tmp_path])
     assert run([*PRIMATES, "--out", "one", *TINY, "--plain"]) == 0
     assert "compiles" in capsys.readouterr().err
-    (tmp_path / "kernel.nbc").write_text("")
+    (tmp_path / "one.kernel").write_text("")
     assert run([*PRIMATES, "--out", "two", *TINY, "--plain"]) == 0
     assert "compiles" not in capsys.readouterr().err
 

@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from phloem.runs.directory import claimed
 from phloem.tasks.run_files import infer_run
 from support.command_line import complaint
 from support.messages import assert_says
+from support.waiting import LIMIT, wait_until
 
 # Many particles make steps slow enough to be killed among, and few steps make the whole quick.
 SLOW_STEPS = [
@@ -92,14 +92,6 @@ def reports_in(run: Path) -> int:
     return len(history_without_seconds(run)) - 1 if (run / "history.csv").exists() else 0
 
 
-def wait_until(true, process: subprocess.Popen, seconds: float = 60) -> None:
-    give_up = time.monotonic() + seconds
-    while not true():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < give_up, "it takes too long"
-        time.sleep(0.005)
-
-
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("undisturbed") / "run"
@@ -114,8 +106,7 @@ def test_a_run_that_is_killed_five_times_finds_the_same(start, undisturbed, tmp_
     seen = []
     for kill in range(5):
         process = start(*PRIMATES, "--out", str(out), *SLOW_STEPS, *OFTEN, "--quiet", "--resume")
-        wait_until(lambda kill=kill: steps_in(out) >= 70 * kill, process)
-        time.sleep(moments.uniform(0, 0.4))
+        wait_until(lambda kill=kill: steps_in(out) >= 70 * kill + moments.randrange(10), process)
         process.kill()
         process.communicate()
         seen.append(steps_in(out))
@@ -130,18 +121,14 @@ def test_a_run_that_is_killed_five_times_finds_the_same(start, undisturbed, tmp_
 
 
 @pytest.mark.parametrize("request_to_stop", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_request_to_stop_ends_a_run_within_two_seconds_with_a_checkpoint(
-    start, request_to_stop, undisturbed, tmp_path, capsys
-):
+def test_a_request_to_stop_ends_a_run_with_a_checkpoint(start, request_to_stop, undisturbed, tmp_path, capsys):
     out = tmp_path / "run"
     process = start(*PRIMATES, "--out", str(out), *SLOW_STEPS, "--plain")
     wait_until(lambda: reports_in(out) > 2, process)
-    asked = time.monotonic()
     process.send_signal(request_to_stop)
     _, err = process.communicate()
-    assert time.monotonic() - asked < 2
     assert process.returncode == 130
-    assert steps_in(out) > 4
+    assert 4 < steps_in(out) < 400
     assert_says(err.splitlines()[-1], f"phloem: … step {steps_in(out)}. … : phloem infer primates --out {out} --resume")
     assert "Traceback" not in err
     if request_to_stop == signal.SIGINT:  # once is enough
@@ -172,10 +159,8 @@ def test_several_runs_stop_together_and_each_goes_on(start, undisturbed, tmp_pat
     process = start(*PRIMATES, "--out", str(out), *SLOW_STEPS, "--runs", "2", "--threads", "2")
     children = out / "run-1", out / "run-2"
     wait_until(lambda: all(reports_in(child) > 2 for child in children), process)
-    asked = time.monotonic()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
-    assert time.monotonic() - asked < 2
     assert process.returncode == 130
     assert f"--out {out} --resume" in err.splitlines()[-1]
     assert 0 < steps_in(children[0]) < 400
@@ -195,12 +180,9 @@ def test_runs_whose_parent_is_killed_save_themselves_and_end(start, tmp_path):
     wait_until(lambda: reports_in(child) > 2, process)
     process.kill()
     process.communicate()
-    give_up = time.monotonic() + 20
-    while steps_in(child) < 1:
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
+    wait_until(lambda: steps_in(child) >= 1)
     for run in (child, out / "run-2"):
-        with claimed(infer_run(run), resume=True, patience=10):  # no one is at work there any more
+        with claimed(infer_run(run), resume=True, patience=LIMIT):  # no one is at work there any more
             pass
 
 
@@ -282,7 +264,7 @@ def test_a_directory_that_vanishes_ends_the_run_with_a_line(start, tmp_path):
     process = start(*PRIMATES, "--out", str(out), *SLOW_STEPS, *OFTEN, "--quiet")
     wait_until(lambda: steps_in(out) >= 5, process)
     out.rename(tmp_path / "elsewhere")
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate()
     assert process.returncode == 2
     assert_says(err, f"phloem: {out}: … gone")
     assert err.count("\n") == 1

@@ -6,7 +6,6 @@ import math
 import re
 import sys
 import threading
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from phloem.display.lines import Lines, Quiet, choose_display
 from phloem.display.panel import BLOCKS, Panel, sparkline
 from phloem.display.words import Speed
 from phloem.inference.training import Report
+from support.waiting import wait_until
 
 STEPS = 40_000
 SUMMARY = AlignmentSummary(12, 898, 413, 0.003, 377, 0, (), ())
@@ -40,12 +40,14 @@ class Terminal(io.StringIO):
     """A terminal that keeps all that is written to it, until it is gone."""
 
     gone = False
+    refused = 0  # how often it was written to since
 
     def isatty(self) -> bool:
         return super().isatty() or True  # closed, it raises
 
     def write(self, text: str) -> int:
         if self.gone:
+            self.refused += 1
             raise OSError(errno.EIO, "Input/output error")
         return super().write(text)
 
@@ -305,9 +307,7 @@ def test_on_a_terminal_the_panel_is_drawn_below_what_is_printed_and_vanishes(mon
         display(overview())
         assert sys.stdout is stdout  # results are not for the terminal
         display(training(400, told=report(400)))
-        deadline = time.monotonic() + 10
-        while "-7110.02" not in terminal.getvalue() and time.monotonic() < deadline:
-            time.sleep(0.02)
+        wait_until(lambda: "-7110.02" in terminal.getvalue())
         display(Notice("almost there"))
     text = terminal.getvalue()
     assert text.index("primates: 12 taxa") < text.index("model HKY85") < text.index("╭─") < text.index("phloem: almost")
@@ -353,5 +353,5 @@ def test_a_terminal_that_goes_away_does_not_stop_the_run(monkeypatch, closed):
         terminal.gone = True
         panel(Notice("text"))
         panel(training(400, told=report(400)))
-        time.sleep(0.3)  # two drawings
+        wait_until(lambda: terminal.refused >= 2)
     assert not problems

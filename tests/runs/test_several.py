@@ -38,14 +38,18 @@ def test_a_run_that_somebody_else_stops_stops_all(tmp_path, monkeypatch):
         complete_with(script, tmp_path, monkeypatch)
 
 
-def test_the_others_are_told_to_stop_when_one_fails(tmp_path, monkeypatch):
-    monkeypatch.setattr(several, "STOP_SECONDS", 5.0)
+@pytest.mark.parametrize("suspended", [False, True])
+def test_the_others_are_told_to_stop_when_one_fails(tmp_path, monkeypatch, suspended):
     script = tmp_path / "two.py"
-    script.write_text("""
-import json, pathlib, signal, sys, time
+    script.write_text(f"""
+import json, os, pathlib, signal, subprocess, sys, time
 folder = pathlib.Path(__file__).parent
+ready = folder / "ready"
+def is_suspended():
+    state = ["ps", "-o", "stat=", "-p", ready.read_text()]
+    return subprocess.run(state, capture_output=True, text=True).stdout.startswith("T")
 if json.loads(sys.argv[1])[2] == 1:
-    while not (folder / "ready").exists():
+    while not ready.exists() or {suspended} and not is_suspended():
         time.sleep(0.01)
     print('["error", "no luck."]')
     sys.exit(2)
@@ -53,12 +57,36 @@ def stop(*_arguments):
     (folder / "told").touch()
     sys.exit(130)
 signal.signal(signal.SIGTERM, stop)
-(folder / "ready").touch()
-time.sleep(60)
+(folder / "writing").write_text(str(os.getpid()))
+(folder / "writing").rename(ready)
+if {suspended}:
+    os.kill(os.getpid(), signal.SIGSTOP)
+while True:
+    time.sleep(60)
 """)
     with pytest.raises(ProgramProblem, match=r"run 1: no luck."):
         complete_with(script, tmp_path, monkeypatch, runs=2, threads=2)
     assert (tmp_path / "told").exists()
+
+
+def test_one_that_does_not_hear_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(several, "STOP_SECONDS", 0.1)
+    script = tmp_path / "deaf.py"
+    script.write_text("""
+import json, pathlib, signal, sys, time
+ready = pathlib.Path(__file__).with_name("ready")
+if json.loads(sys.argv[1])[2] == 1:
+    while not ready.exists():
+        time.sleep(0.01)
+    print('["error", "no luck."]')
+    sys.exit(2)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+ready.touch()
+while True:
+    time.sleep(60)
+""")
+    with pytest.raises(ProgramProblem, match=r"run 1: no luck."):
+        complete_with(script, tmp_path, monkeypatch, runs=2, threads=2)
 
 
 @pytest.mark.parametrize(("runs", "threads", "at_once", "each"), [(3, 2, 2, 1), (2, 5, 2, 2), (2, None, 1, 1)])

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -16,6 +15,7 @@ from phloem.runs.driver import Interrupted, RunOptions
 from phloem.runs.several import DONE, FAILED, INTERRUPTED, decode_event, encode_task, work
 from phloem.tasks.run_files import infer_run
 from support.begun_trainings import begun, checkpoint_of
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow  # models are trained
 
@@ -66,15 +66,18 @@ def test_it_saves_itself_and_ends_when_the_process_that_began_it_is_gone(tmp_pat
     with pytest.raises(Interrupted):
         phloem.infer("primates", "primates", runs=2, out=tmp_path / "runs", progress=False, **endless)
     run = infer_run(tmp_path / "runs").child(1)
-    task = encode_task("phloem.tasks.infer:complete_in_worker", run.path, 1, RunOptions(threads=1))
+    task = encode_task(
+        "phloem.tasks.infer:complete_in_worker", run.path, 1, RunOptions(1, CheckpointInterval(None, 20))
+    )
     program = [sys.executable, "-m", "phloem.runs.several", task]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             next(line for line in process.stdout if decode_event(line, Report).step > 10)
             process.stdout.close()
-            time.sleep(0.5)  # in which it has news for no one
+            before = run.checkpoints.newest_step()
+            wait_until(lambda: run.checkpoints.newest_step() > before, process)  # in which it has news for no one
             process.stdin.close()
-            assert process.wait(30) == INTERRUPTED
+            assert process.wait() == INTERRUPTED
         finally:
             process.kill()
     assert run.checkpoints.newest_step() > 10

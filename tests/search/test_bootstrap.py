@@ -150,7 +150,9 @@ def test_finished_replicates_stay_when_one_fails_and_the_next_call_goes_on(fake,
 
 
 def test_those_at_work_are_stopped_when_one_fails(fake, alignment, tmp_path):
-    fake(f'case "$*" in *" {replicate_seed(1, 1)} "*) sleep 0.3; exit 2;; esac\nsleep 600')
+    both_at_work = f"[ $(wc -l < {tmp_path}/calls) = 2 ]"
+    failing = f"until {both_at_work}; do sleep 0.01; done; exit 2"
+    fake(f'case "$*" in *" {replicate_seed(1, 1)} "*) {failing};; esac\nsleep 600')
     with pytest.raises(ProgramProblem, match="replicate 1"):
         bootstrap_files(alignment, tmp_path / "out", BootstrapConfig(replicates=5, threads=2))
     assert len(fake.calls) == 2
@@ -170,14 +172,17 @@ def test_an_interruption_stops_everything_and_keeps_what_is_finished(fake, align
 
 def test_progress_is_reported_from_the_calling_thread(fake, alignment, tmp_path):
     line = "echo 'Iteration 30 / LogL: -1.5 / Time: 1h:0m:30s (2h:59m:29s left)'"
-    fake(f"echo 'Iteration 10 / LogL: -1.5 / Time: 0h:0m:0s'\n{line}\nsleep 0.2\n{fake.good}")
+    number = f'case "$*" in *" {replicate_seed(1, 1)} "*) number=1;; *) number=2;; esac'
+    wait = f"until [ -e {tmp_path}/heard-$number ]; do sleep 0.01; done"
+    fake(f"echo 'Iteration 10 / LogL: -1.5 / Time: 0h:0m:0s'\n{line}\n{number}\n{wait}\n{fake.good}")
     seen = []
-    bootstrap_files(
-        alignment,
-        tmp_path / "out",
-        TWO,
-        progress=lambda news: seen.append((threading.current_thread(), news)),
-    )
+
+    def hear(news):
+        seen.append((threading.current_thread(), news))
+        if 0 < news.fraction < 1:
+            (tmp_path / f"heard-{news.replicate}").touch()
+
+    bootstrap_files(alignment, tmp_path / "out", TWO, progress=hear)
     assert {thread for thread, _ in seen} == {threading.current_thread()}
     news = [news for _, news in seen]
     for replicate in (1, 2):

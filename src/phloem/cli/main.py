@@ -1,16 +1,20 @@
 """`phloem`: the commands, and the one place where errors become a line and an exit code."""
 
 import os
-import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, TextIO, cast
 
 import typer
+
+try:
+    import resource
+except ImportError:  # not a Unix
+    resource = None  # type: ignore[assignment]
 
 from phloem.cli import (
     bootstrap,
@@ -31,10 +35,14 @@ from phloem.cli import (
     support,
 )
 from phloem.cli.terminal import Terminal
-from phloem.errors import InputWarning, PhloemError, StoppedByUser, printable
+from phloem.errors import BadArgument, InputWarning, PhloemError, StoppedByUser, printable
+from phloem.interrupts import stoppable
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 NO_MEMORY = "not enough memory. Use fewer trees or taxa."
+# How torch, its C++ libraries, Python's threads and the dynamic linker say so.
+SIGNS_OF_NO_MEMORY = ("allocate memory", "bad_alloc", "start new thread", "failed to map segment")
+LEAST_MEMORY = 1.1e9  # bytes of addresses; with fewer, libraries abort or loop for ever while they are loaded
 
 app = typer.Typer(
     name="phloem",
@@ -76,6 +84,13 @@ def options(
     ] = False,
 ) -> None:
     """Bayesian phylogenetics by variational inference, with learned tree features."""
+    if resource is not None:
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY and limit < LEAST_MEMORY:
+            raise BadArgument(
+                f"memory is limited to {limit / 1e9:.1f} GB (ulimit -v), and phloem needs {LEAST_MEMORY / 1e9} GB to "
+                "start. Raise the limit."
+            )
 
 
 def run(arguments: list[str]) -> int:
@@ -88,8 +103,9 @@ def run(arguments: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
-        code = app(arguments or ["--help"], prog_name="phloem", standalone_mode=False)
-        sys.stdout.flush()
+        with stoppable():
+            code = app(arguments or ["--help"], prog_name="phloem", standalone_mode=False)
+            sys.stdout.flush()
     except StoppedByUser as problem:
         return _complain(str(problem), INTERRUPTED)
     except PhloemError as problem:
@@ -99,27 +115,36 @@ def _run(arguments: list[str]) -> int:
         command = context.command_path if context else "phloem"
         message = problem.format_message().rstrip(".")
         return _complain(f"{message}. See `{command} --help`.", problem.exit_code)
-    except MemoryError:
-        return _complain(NO_MEMORY, FAILED)
-    except RuntimeError as problem:
-        if "can't allocate memory" not in str(problem):  # how torch reports it
-            raise
-        return _complain(NO_MEMORY, FAILED)
     except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
         _discard_output()
         return FAILED
-    except OSError as problem:  # files are handled where they are read and written: this is the terminal or a pipe
-        _discard_output()
+    except (MemoryError, OSError, RuntimeError, ImportError) as problem:
+        if _is_lack_of_memory(problem):
+            return _complain(NO_MEMORY, FAILED)
+        if not isinstance(problem, OSError):
+            raise
+        _discard_output()  # files are handled where they are read and written: this is the terminal or a pipe
         return _complain(f"cannot write to standard output ({problem.strerror}).", FAILED)
     except KeyboardInterrupt:
-        return _complain("interrupted.", INTERRUPTED)
-    except SystemError as problem:  # Ctrl-C while numba hands a kernel's result back to Python
-        if not isinstance(problem.__cause__ or problem.__context__, KeyboardInterrupt):
-            raise
         return _complain("interrupted.", INTERRUPTED)
     if code == INTERRUPTED:
         return _complain("interrupted.", INTERRUPTED)
     return code if isinstance(code, int) else DONE
+
+
+def _is_lack_of_memory(problem: BaseException) -> bool:
+    """Whether memory ran out: in Python, in a library, or while one was loaded."""
+    return any(
+        isinstance(one, MemoryError) or any(sign in str(one).lower() for sign in SIGNS_OF_NO_MEMORY)
+        for one in _chain(problem)
+    )
+
+
+def _chain(problem: BaseException | None) -> Iterator[BaseException]:
+    """An exception and those that it came from."""
+    while problem is not None:
+        yield problem
+        problem = problem.__cause__ or problem.__context__
 
 
 def _discard_output() -> None:
@@ -130,8 +155,13 @@ def _discard_output() -> None:
 def _complain(message: str, code: int) -> int:
     """Print one line to stderr, whatever the message contains."""
     if sys.stderr is not None:  # print would take standard output instead
-        print(f"phloem: {printable(message)}", file=sys.stderr)
+        print(_line(message), end="", file=sys.stderr)
     return code
+
+
+def _line(message: object, *_place: object) -> str:
+    """What we say on stderr. Warnings look like this too: a user has no use for the place in the sources."""
+    return f"phloem: {printable(str(message))}\n"
 
 
 def _show_warning(otherwise: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any) -> None:
@@ -144,20 +174,24 @@ def _show_warning(otherwise: Callable[..., None], message: Warning | str, catego
 
 def main() -> None:
     """The `phloem` program."""
-    # SIGTERM from a batch system and a closed terminal must clean up like Ctrl-C, and names are UTF-8 wherever the
-    # output goes.
-    for polite in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-        if signal.getsignal(polite) == signal.SIG_DFL:  # nohup ignores it
-            signal.signal(polite, signal.default_int_handler)
+    try:
+        _prepare_output()
+        warnings.formatwarning = _line
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # before the command begins, or again while we say that it was stopped
+        code = _complain("interrupted.", INTERRUPTED)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # closed, or gone: `run` has said so if it matters
+            stream.flush()
+    # All is done, and with torch and numba loaded Python takes a second or more to shut down.
+    os._exit(code)
+
+
+def _prepare_output() -> None:
+    """Names are UTF-8 wherever the output goes, and a terminal obeys nothing that files hold."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
     elif hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
         if sys.stdout.isatty():
             sys.stdout = cast(TextIO, Terminal(sys.stdout))
-    code = run(sys.argv[1:])
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError, AttributeError):  # closed, or gone: `run` has said so if it matters
-            stream.flush()
-    # All is done, and with torch and numba loaded Python takes a second or more to shut down.
-    os._exit(code)

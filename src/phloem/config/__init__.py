@@ -18,4 +18,4 @@ if TYPE_CHECKING:
     from phloem.config.model import ModelConfig as ModelConfig
     from phloem.config.search import BootstrapConfig as BootstrapConfig
 else:
-    __all__, __getattr__, __dir__ = lazy_names(__name__, __file__)
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -11,4 +11,4 @@ if TYPE_CHECKING:
     from phloem.data.reading import find_trees as find_trees
     from phloem.data.reading import read_alignment as read_alignment
 else:
-    __all__, __getattr__, __dir__ = lazy_names(__name__, __file__)
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -11,4 +11,4 @@ if TYPE_CHECKING:
     from phloem.energy.training import DensityTraining as DensityTraining
     from phloem.energy.training import train_density as train_density
 else:
-    __all__, __getattr__, __dir__ = lazy_names(__name__, __file__)
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

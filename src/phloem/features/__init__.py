@@ -19,4 +19,4 @@ if TYPE_CHECKING:
     from phloem.features.raw import recover_tree as recover_tree
     from phloem.features.raw import tree_features as tree_features
 else:
-    __all__, __getattr__, __dir__ = lazy_names(__name__, __file__)
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -25,4 +25,4 @@ if TYPE_CHECKING:
     from phloem.inference.trust import Trust as Trust
     from phloem.inference.trust import judge as judge
 else:
-    __all__, __getattr__, __dir__ = lazy_names(__name__, __file__)
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

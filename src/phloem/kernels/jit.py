@@ -8,12 +8,15 @@ bounds are checked.
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numba
 from numba.core import types
 from numba.extending import intrinsic
+
+from phloem.kernels.cache import SUFFIX, KernelCache
 
 Function = TypeVar("Function", bound=Callable[..., object])
 Pointer: TypeAlias = Any  # returned by `at`, `shift` and `from_address`
@@ -34,11 +37,10 @@ def vector_kernel(function: Function) -> Function:
 
 
 def _compile(function: Function, **options: Any) -> Function:
-    policy: dict[str, Any] = {"nogil": True, "error_model": "numpy"} | options
-    try:
-        return cast(Function, numba.njit(cache=True, **policy)(function))
-    except RuntimeError:  # no place to write the cache: every process compiles for itself
-        return cast(Function, numba.njit(**policy)(function))
+    compiled: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    with suppress(RuntimeError):  # no place to write the cache: every process compiles for itself
+        compiled._cache = KernelCache(function)
+    return cast(Function, compiled)
 
 
 def cache_directory() -> Path | None:
@@ -49,7 +51,7 @@ def cache_directory() -> Path | None:
 
 def compiled_count() -> int:
     """How many kernels have been compiled on this machine before."""
-    return sum(1 for directory in _cache_directories() for _ in directory.glob("*.nbc"))
+    return sum(1 for directory in _cache_directories() for _ in directory.glob(f"*{SUFFIX}"))
 
 
 def _cache_directories() -> list[Path]:

@@ -18,4 +18,4 @@ if TYPE_CHECKING:
     from phloem.plot.trees import cloud as cloud
     from phloem.plot.trees import tree as tree
 else:
-    __all__, __getattr__, __dir__ = lazy_names(__name__, __file__)
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,14 +20,14 @@ from threading import Thread
 from typing import IO, Any
 
 from phloem.errors import PhloemError, ProgramProblem
-from phloem.interrupts import stoppable
+from phloem.interrupts import held, stoppable
 from phloem.runs.checkpoints import CheckpointInterval
 from phloem.runs.directory import RunDirectory
 from phloem.runs.driver import RunOptions
 from phloem.runs.events import News, Notice, Progress
 
 DONE, FAILED, INTERRUPTED = 0, 2, 130
-STOP_SECONDS = 30.0  # for a checkpoint to be written on a slow disk
+STOP_SECONDS = 30.0  # for all workers to write a checkpoint on a slow disk
 PATIENCE_SECONDS = 10.0  # for the worker of a killed session to end
 
 
@@ -47,7 +48,8 @@ def complete_runs(
         while waiting or workers:
             while waiting and len(workers) < at_once:
                 number, run = waiting.pop(0)
-                workers.append(_Worker(number, run, encode_task(complete, run.path, number, own), lines))
+                with held():  # a process that is not on the list would not be stopped
+                    workers.append(_Worker(number, run, encode_task(complete, run.path, number, own), lines))
             worker, line = lines.get()
             if line is None:
                 worker.check_done()
@@ -103,10 +105,16 @@ class _Worker:
             how = f"was killed (signal {-code})" if code < 0 else f"failed ({last})"
             raise ProgramProblem(f"run {self.number} {how}. Resume it with --resume.")
 
-    def close(self) -> None:
+    def stop(self) -> None:
+        """Tell the process to end. One that is suspended (SIGSTOP, a debugger, a batch system) hears it when woken."""
+        self.process.send_signal(signal.SIGTERM)
+        if hasattr(signal, "SIGCONT"):
+            self.process.send_signal(signal.SIGCONT)
+
+    def close(self, patience: float = STOP_SECONDS) -> None:
         """Wait for the process, which is about to end or is told to, and let go of it."""
         try:
-            self.process.wait(STOP_SECONDS)
+            self.process.wait(max(0.0, patience))
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -124,9 +132,10 @@ def _stopped_at_the_end() -> Iterator[list[_Worker]]:
         yield workers
     finally:
         for worker in workers:
-            worker.process.send_signal(signal.SIGTERM)
+            worker.stop()
+        give_up = time.monotonic() + STOP_SECONDS
         for worker in workers:
-            worker.close()
+            worker.close(give_up - time.monotonic())
 
 
 def encode_task(complete: str, directory: Path, number: int, options: RunOptions) -> str:
@@ -180,7 +189,6 @@ def _stop_when_orphaned() -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     code = work(sys.argv[1])
     sys.stdout.flush()
     os._exit(code)  # at once: the thread that waits for the end of the input would keep Python from ending

@@ -8,4 +8,4 @@ if TYPE_CHECKING:
     from phloem.search.bootstrap import bootstrap_files as bootstrap_files
     from phloem.search.jobs import SearchResult as SearchResult
 else:
-    __all__, __getattr__, __dir__ = lazy_names(__name__, __file__)
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -39,4 +39,4 @@ if TYPE_CHECKING:
     from phloem.trees.writing import write_newick as write_newick
     from phloem.trees.writing import write_nexus as write_nexus
 else:
-    __all__, __getattr__, __dir__ = lazy_names(__name__, __file__)
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -25,4 +25,4 @@ if TYPE_CHECKING:
     from phloem.variational.sbn import write_network as write_network
     from phloem.variational.sbn import write_support as write_support
 else:
-    __all__, __getattr__, __dir__ = lazy_names(__name__, __file__)
+    __getattr__, __dir__ = lazy_names(__name__, __file__)
