@@ -133,7 +133,7 @@ BAD_COMMANDS = {
     "bad burn-in": (["embed", "good.nwk", "--burnin", "half", "--out", "f.npz"], "--burnin half"),
     "burn-in of everything": (
         ["embed", "good.nwk", "--burnin", "1", "--out", "f.npz"],
-        "good.nwk … burn-in 1 … 1 trees",
+        "good.nwk … burn-in 1 … 1 tree",
     ),
     "bad dimension": (["embed", "good.nwk", "--dimension", "0", "--out", "f.npz"], "--dimension"),
     "bad seed": (["embed", "good.nwk", "--seed", "-1", "--out", "f.npz"], "--seed"),

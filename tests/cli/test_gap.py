@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from phloem.cli.main import run
+from phloem.data.reading import find_trees
+from phloem.trees import read_trees, write_newick
 from support.command_line import complaint
 from support.messages import assert_says
 
@@ -19,8 +21,8 @@ def finished(tmp_path_factory) -> Path:
     return out
 
 
-def gap(finished: Path, *options: str) -> list[str]:
-    return ["gap", str(finished), "--trees", "primates", "--samples", "20", "--quiet", *options]
+def gap(finished: Path, *options: str, trees: str = "primates") -> list[str]:
+    return ["gap", str(finished), "--trees", trees, "--samples", "20", "--quiet", *options]
 
 
 def test_the_table_ends_with_the_averages(finished, capsys):
@@ -37,8 +39,8 @@ def test_the_table_ends_with_the_averages(finished, capsys):
 
 
 def test_every_option_changes_something(finished, capsys):
-    def found(*options: str) -> dict:
-        assert run([*gap(finished, *options), "--json"]) == 0
+    def found(*options: str, trees: str = "primates") -> dict:
+        assert run([*gap(finished, *options, trees=trees), "--json"]) == 0
         captured = capsys.readouterr()
         assert captured.err == ""
         return json.loads(captured.out)
@@ -48,7 +50,9 @@ def test_every_option_changes_something(finished, capsys):
     assert found("--seed", "2")["average"] != usual["average"]
     assert found("--samples", "40")["samples"] == 40
     assert len(found("--credible", "0.2")["trees"]) < len(usual["trees"])
-    assert found("--burnin", "10")["trees"][0]["probability"] != usual["trees"][0]["probability"]
+    write_newick(read_trees(find_trees("primates")), "chain.nwk")  # without its weights: there a burn-in is refused
+    whole, end = found(trees="chain.nwk"), found("--burnin", "10", trees="chain.nwk")
+    assert whole["trees"][0]["probability"] != end["trees"][0]["probability"]
     assert found("--tolerance", "0.0001")["trees"][0]["shortfall"] < 0.0001
     assert found("--trees", "primates")["topologies"] == usual["topologies"]
     found("--out", "gaps.csv", "--plot", "gaps.png")

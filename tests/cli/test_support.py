@@ -206,7 +206,7 @@ def test_a_network_is_fitted_and_scores_trees(capsys):
     assert run(["sbn", "fit", "one.nwk", "--out", "fitted.npz", "--smoothing", "0"]) == 0
     out = capsys.readouterr().out
     assert "3 topologies on 5 taxa" in out
-    assert "iterations of EM" in out
+    assert ", 1 iteration of EM" in out
     Path("more.nwk").write_text("((a,b),c,(d,e));\n((a,c),b,(d,e));\n((a,d),c,(b,e));\n")
     assert run(["sbn", "score", "fitted.npz", "more.nwk", "--json"]) == 0
     scores = printed_json(capsys)

@@ -196,7 +196,7 @@ def test_runs_that_were_lost_added_or_taken_from_elsewhere_are_noticed(finished_
         open_posterior(copy)
     shutil.rmtree(copy / "run-3")
     shutil.rmtree(copy / "run-2")
-    with pytest.raises(FileProblem, match=r"1 runs.*summary.* 2"):
+    with pytest.raises(FileProblem, match=r"1 run, .*summary.* 2"):
         open_posterior(copy)
     other = phloem.read_alignment("primates")
     renamed = phloem.data.Alignment(tuple(f"t{taxon}" for taxon in range(6)), other.states[:6])

@@ -219,7 +219,7 @@ def format_lengths(posterior: Posterior) -> str:
 def _report(posterior: Posterior, sample: PosteriorSample, files: SampleFiles) -> Iterator[str]:
     if not posterior.is_finished:
         yield f"not finished: these are of step {posterior.summary.steps:,}"
-    how = "with weights" if sample.is_weighted else "all alike"
+    how = "with weights" if sample.is_weighted else "equally weighted"
     yield f"{counted(len(sample.trees), 'posterior tree')}, {how}: {files.trees}"
     if sample.is_weighted:
         yield f"with their weights they are worth {counted(round(sample.effective_size), 'independent tree')}"

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from phloem.trees.writing import format_tree as format_tree
     from phloem.trees.writing import write_annotated_newick as write_annotated_newick
     from phloem.trees.writing import write_annotated_nexus as write_annotated_nexus
+    from phloem.trees.writing import write_labelled_nexus as write_labelled_nexus
     from phloem.trees.writing import write_newick as write_newick
     from phloem.trees.writing import write_nexus as write_nexus
 else:
