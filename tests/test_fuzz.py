@@ -10,7 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-FILES = 8000
+import pytest
+
+FILES = 5000
+pytestmark = pytest.mark.slow
 
 
 def test_damaged_files_are_read_or_refused(tmp_path):

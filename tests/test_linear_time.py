@@ -16,6 +16,7 @@ from support.limits import TookTooLong, processor_seconds
 
 MANY = 300_000
 SECONDS = 30.0
+pytestmark = pytest.mark.slow
 DATA = "#NEXUS begin data; format datatype=dna; matrix\n"
 ROWS = "A ACGT\nB ACGT\nC ACGT\n"
 SITES = 6 * MANY // 10

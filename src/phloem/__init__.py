@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from phloem import trees as trees
     from phloem import variational as variational
     from phloem.data.reading import read_alignment as read_alignment
+    from phloem.errors import InputWarning as InputWarning
     from phloem.errors import PhloemError as PhloemError
     from phloem.random_streams import RandomStream as RandomStream
     from phloem.tasks.density import fit_density as fit_density

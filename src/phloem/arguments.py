@@ -43,9 +43,10 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 def check_fields(record: Any) -> None:
     """Raise a `BadArgument` if a field of a dataclass is of another kind than its annotation says."""
-    hints = _hints(type(record))
+    kind: Any = type(record)
+    hints = _hints(kind)
     for field in fields(record):
-        _check(type(record).__name__, field.name, getattr(record, field.name), hints[field.name])
+        _check(kind.__name__, field.name, getattr(record, field.name), hints[field.name])
 
 
 @functools.cache

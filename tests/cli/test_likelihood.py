@@ -125,7 +125,7 @@ BAD = {
     ),
     "a missing length": (["dna.fasta", "missing.nwk"], "missing.nwk … tree 1 … 'Pan' … length"),
     "a negative length": (["dna.fasta", "negative.nwk"], "negative.nwk … tree 1 … 'Pan' … -0.2"),
-    "an unknown model": (["dna.fasta", "trees.nwk", "--model", "WAG"], "model WAG … JC"),
+    "an unknown model": (["dna.fasta", "trees.nwk", "--model", "WAG"], "model 'WAG' … JC"),
     "kappa for JC": (["dna.fasta", "trees.nwk", "--kappa", "2"], "model JC … kappa"),
     "letters for kappa": (["dna.fasta", "trees.nwk", "--model", "K80", "--kappa", "two"], "--kappa two"),
     "kappa of zero": (["dna.fasta", "trees.nwk", "--model", "K80", "--kappa", "0"], "kappa … 0"),

@@ -220,9 +220,9 @@ BAD = {
     "letters for numbers": (["--model", "K80", "--kappa", "two"], "--kappa two"),
     "no file": (
         ["--config", "none.toml"],
-        "none.toml: … No such file or directory",
+        "none.toml: … no such file",
     ),
-    "a directory": (["--config", "."], "phloem: .: … Is a directory"),
+    "a directory": (["--config", "."], "phloem: .: … is a directory"),
     "an unknown setting in a file": (
         ["--config", "bad.toml"],
         "bad.toml: … 'trainig' … training",

@@ -169,3 +169,10 @@ def test_canonical_words():
 def test_a_bad_model_cannot_exist(name, gamma):
     with pytest.raises(ConfigError):
         EstimatedModel(name, gamma)
+
+
+def test_a_name_of_any_length_is_said_in_a_short_line():
+    for settings in ({"name": "HK" * 10_000}, {"name": "F81", "frequencies": "x" * 10_000}):
+        with pytest.raises(ConfigError) as caught:
+            ModelConfig(**settings)
+        assert len(str(caught.value)) < 200

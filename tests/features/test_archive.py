@@ -108,6 +108,16 @@ def test_pickled_objects_are_never_loaded(tmp_path):
         read_all(path)
 
 
+def test_arrays_that_expand_without_end_are_stopped_at_a_stated_size(tmp_path, monkeypatch):
+    path = tmp_path / "f.npz"
+    monkeypatch.setattr("phloem.storage.arrays.LARGEST_UNPACKED", 100_000)
+    np.savez_compressed(path, taxa=np.array(["A", "B", "C"]), features=np.zeros((1, 4, 30_000)))
+    with pytest.raises(FileProblem, match=r"f\.npz: array `features` unpacks to more than 0\.0001 GB"):
+        read_all(path)
+    np.savez(path, taxa=np.array(["A", "B", "C"]), features=np.zeros((1, 4, 30_000)))
+    read_all(path)
+
+
 def test_damaged_files_are_refused(tmp_path, sample):
     path = tmp_path / "f.npz"
     archive.write_stacked(path, sample, dirichlet_features, 9)

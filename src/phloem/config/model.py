@@ -49,7 +49,7 @@ class ModelConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", ALIASES.get(self.name.upper(), self.name.upper()))
         if self.name not in MODEL_PARAMETERS:
-            raise ConfigError(f"model {self.name}: choose one of {', '.join(MODEL_PARAMETERS)}.")
+            raise ConfigError(f"model {quoted(self.name)}: choose one of {', '.join(MODEL_PARAMETERS)}.")
         if self.frequencies is None and "frequencies" in MODEL_PARAMETERS[self.name]:
             object.__setattr__(self, "frequencies", EMPIRICAL)
         self._check_parameters()
@@ -67,7 +67,7 @@ class ModelConfig:
             if value is None or value == EMPIRICAL:
                 continue
             if isinstance(value, str) or len(value) != count:
-                given = repr(value) if isinstance(value, str) else len(value)
+                given = quoted(value) if isinstance(value, str) else len(value)
                 raise ConfigError(f"--{parameter}: {self.name} takes {count} numbers, not {given}.")
             if not all(0 < number < math.inf for number in value):
                 raise ConfigError(f"--{parameter} {list(value)}: give finite numbers above 0.")

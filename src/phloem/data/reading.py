@@ -163,7 +163,7 @@ def read_alignment(path: str | Path, *, long_names: bool = False) -> Alignment:
     """
     alignment, notes = load_alignment(path, long_names=long_names)
     for note in notes:
-        warnings.warn(note, InputWarning, stacklevel=2)
+        warnings.warn(note, InputWarning, stacklevel=3)  # past the check of its arguments
     return alignment
 
 
