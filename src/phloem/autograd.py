@@ -169,7 +169,10 @@ def outside_transforms(function: Callable[[Tensor], Result], tensor: Tensor) -> 
 
 def plain_values(tensor: Tensor) -> RealArray:
     """A tensor's values as an array, also under a transform of `torch.func`."""
-    return outside_transforms(Tensor.numpy, tensor)
+    if _transforms_are_active():
+        return outside_transforms(Tensor.numpy, tensor)
+    check_tensors(tensor)
+    return tensor.detach().numpy()
 
 
 class _Outside(_Refusing):

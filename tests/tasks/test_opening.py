@@ -124,9 +124,9 @@ def test_every_seed_is_one_and_none_is_the_runs_own(finished_run):
 def test_threads_are_those_that_are_asked_for(finished_run, monkeypatch):
     asked = []
 
-    def build_target(patterns, config, threads=None):
+    def build_target(patterns, config, threads=None, **own):
         asked.append(threads)
-        return original(patterns, config, threads)
+        return original(patterns, config, threads, **own)
 
     original = run_files.build_target
     monkeypatch.setattr(run_files, "build_target", build_target)
