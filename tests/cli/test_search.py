@@ -191,9 +191,7 @@ def test_an_interruption_leaves_nothing_half_written(command, how):
     before = {path.name for path in Path().iterdir()}
     more = ["--out", "out", "--method", "embedded"] if command == "bootstrap" else ["--out", "x.nwk"]
     program = [sys.executable, "-c", STOPPED_AMONG_ITS_JOBS.format(how=int(how))]
-    done = subprocess.run(
-        [*program, command, "made-up.fasta", *more, "--threads", "2", "--quiet"], capture_output=True, text=True
-    )
+    done = subprocess.run([*program, command, "made-up.fasta", *more, "--threads", "2"], capture_output=True, text=True)
     assert done.returncode == 130
     assert_says(done.stderr, "phloem: … interrupted")
     assert done.stderr.count("\n") == 1

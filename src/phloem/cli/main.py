@@ -159,7 +159,7 @@ def _complain(message: str, code: int) -> int:
     return code
 
 
-def _line(message: object, *_place: object) -> str:
+def _line(message: object, *_place: object, **_source: object) -> str:
     """What we say on stderr. Warnings look like this too: a user has no use for the place in the sources."""
     return f"phloem: {printable(str(message))}\n"
 
@@ -176,7 +176,7 @@ def main() -> None:
     """The `phloem` program."""
     try:
         _prepare_output()
-        warnings.formatwarning = _line
+        warnings.formatwarning = cast(Any, _line)
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # before the command begins, or again while we say that it was stopped
         code = _complain("interrupted.", INTERRUPTED)

@@ -34,7 +34,7 @@ HERE = Path(__file__).absolute().parent
 IMPORTED_KERNELS = re.compile(r"^from phloem\.kernels\.([\w.]+) import", re.MULTILINE)
 
 
-class KernelCache(NullCache):  # type: ignore[misc]
+class KernelCache(NullCache):
     """The files of one kernel. Raises RuntimeError if there is no directory for them that can be written."""
 
     was_refused = False  # by any directory: said once
