@@ -14,17 +14,16 @@ CODE := src tests benchmarks examples
 # The folders whose tests start no programs and train no models, and what holds the whole together.
 QUICK := $(addprefix tests/, config data display features report runs storage trees variational \
 	test_architecture.py test_public_names.py test_random_streams.py test_interrupts.py)
-KERNELS := $(wildcard src/phloem/kernels/*.py src/phloem/kernels/*/*.py)
 
 .PHONY: demo quick test check format bench clean
 
-demo: $(VENV)/.installed $(VENV)/.kernels
+demo: $(VENV)/.installed
 	$(BIN)/phloem infer primates --preset quick --out build/demo-run --force
 
-quick: $(VENV)/.developing $(VENV)/.kernels
+quick: $(VENV)/.developing
 	PHLOEM_QUICK=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "not slow" $(QUICK)
 
-test: $(VENV)/.developing $(VENV)/.kernels
+test: $(VENV)/.developing
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 check: $(VENV)/.developing
@@ -36,7 +35,7 @@ format: $(VENV)/.developing
 	$(BIN)/python -m ruff format $(CODE)
 	$(BIN)/python -m ruff check --fix $(CODE)
 
-bench: $(VENV)/.developing $(VENV)/.kernels
+bench: $(VENV)/.developing
 	for script in embedding recovery reading likelihood sbn features step density starts bootstrap summaries; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
@@ -55,8 +54,3 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.developing: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[dev]'
 	touch $@ $(VENV)/.installed
-
-# numba keeps a kernel's machine code until its own file changes, even if a kernel that it calls has changed.
-$(VENV)/.kernels: $(KERNELS) | $(BIN)/python
-	find src tests -name '*.nb[ci]' -delete
-	touch $@

@@ -50,7 +50,7 @@ CALLS = [
     (trees.GroupedTrees.from_sample, [SAMPLE]),
     (trees.WeightedTrees, [SAMPLE.taxa, (TREE,), np.ones(1)]),
     (models.SiteRates, [0.5, 4, "mean", 0.1]),
-    (models.SubstitutionModel, ["JC", torch.ones(6), torch.full((4,), 0.25), models.SiteRates()]),
+    (models.SubstitutionModel, ["JC", torch.ones(6).double(), torch.full((4,), 0.25).double(), models.SiteRates()]),
     (models.k80, [2.0]),
     (models.f81, [[0.25] * 4]),
     (models.gtr, [[1.0] * 6, [0.25] * 4]),

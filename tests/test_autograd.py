@@ -354,7 +354,7 @@ def test_what_kernels_cannot_read_is_refused(name, wrong):
         case.function(*map(wrong, case.inputs))
 
 
-@pytest.mark.parametrize("name", ["Jukes–Cantor", "GTR", "posterior", "transitions", "lognormal", "gamma rates"])
+@pytest.mark.parametrize("name", ["Jukes–Cantor", "GTR", "posterior", "transitions", "lognormal"])
 @pytest.mark.parametrize("wrong", [Tensor.to_sparse, Tensor.numpy, Tensor.tolist], ids=lambda method: method.__name__)
 def test_what_is_no_dense_tensor_is_refused(name, wrong):
     case = CASES[name]

@@ -4,8 +4,6 @@ Each text repeats one piece so often that a reader whose time grows with the squ
 take a second or two. The limit lies far from both, so that no machine is too slow or too busy for it.
 """
 
-from itertools import repeat
-
 import pytest
 
 from phloem.config.infer import INFER
@@ -122,4 +120,9 @@ def assert_ends(work) -> None:
 
 def test_the_limit_is_one():
     with pytest.raises(TookTooLong), processor_seconds(0.05):
-        sum(repeat(1))
+        _compute_for_ever()
+
+
+def _compute_for_ever() -> None:
+    while True:  # in Python: a signal waits for the end of what is written in C
+        pass

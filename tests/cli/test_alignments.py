@@ -72,7 +72,7 @@ def test_a_run_with_long_names_is_resumed_with_its_names(capsys):
 
 
 def test_a_stopped_run_says_how_to_resume_it_with_its_names():
-    text = how_to_resume(Interrupted(Path("run"), None, begun=True), "dna.fasta", long_names=True)
+    text = how_to_resume(Interrupted(Path("run"), [0], begun=True), "dna.fasta", long_names=True)
     assert text.endswith(": phloem infer dna.fasta --long-names --out run --resume")
 
 

@@ -240,7 +240,7 @@ def test_bad_trees_are_one_line_for_scores_too(name, fitted, capsys):
         ("--base some", "--base … noise"),
         ("--preset best", "--preset … paper"),
         ("--burnin 15", "trees.tsv … 15 … 15 trees"),
-        ("--config none.toml", "none.toml: … No such file"),
+        ("--config none.toml", "none.toml: … no such file"),
         ("--config empty.nwk --set stpes=5", "'stpes' … 'steps'"),
         ("--set steps", "--set 'steps' … clipping=inf"),
         ("--set training.steps=5", "'training.steps' … 'steps'"),

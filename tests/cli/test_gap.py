@@ -72,12 +72,8 @@ def test_trees_outside_the_tables_and_what_did_not_converge_are_said(finished, c
     assert "left out because the model lacks a split or subsplit: tree 1 (0.500000)" in out
 
 
-def test_a_run_that_is_not_finished_says_so(finished, tmp_path, capsys):
-    for path in finished.iterdir():
-        if path.name in ("config.toml", "provenance.json", "checkpoints"):
-            (tmp_path / "begun").mkdir(exist_ok=True)
-            (tmp_path / "begun" / path.name).symlink_to(path)
-    assert run(gap(Path("begun"))) == 0
+def test_a_run_that_is_not_finished_says_so(unfinished_run, capsys):
+    assert run(gap(unfinished_run)) == 0
     assert capsys.readouterr().out.startswith("not finished: the model is that of step ")
 
 

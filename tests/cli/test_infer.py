@@ -25,7 +25,7 @@ PRIMATES = ["infer", "primates", "--trees", "primates"]  # a bootstrap would tak
 SHORT = ["--steps", "200", "--seed", "3", "--runs", "1", "--repeats", "5"]
 TINY = ["--steps", "5", "--branches", "split", "--runs", "1", "--samples", "20", "--repeats", "2"]
 RESULTS = infer_run(".").needed
-FILES = {"checkpoints", ".lock", *RESULTS, *EXPORTS}
+FILES = {"checkpoints", ".lock", "SHA256SUMS", *RESULTS, *EXPORTS}
 
 
 @pytest.fixture(scope="module")

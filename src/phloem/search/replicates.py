@@ -46,7 +46,8 @@ class ReplicateDirectory:
             "keep": config.keep,
             "within": config.within if config.keep else None,
         }
-        refuse_links(directory, [MANIFEST, *(path.name for path in directory.glob("replicate_*"))])
+        with suppress(OSError):  # a directory that cannot be read, as the manifest will say
+            refuse_links(directory, [MANIFEST, *(path.name for path in directory.glob("replicate_*"))])
         self._files = self._read_manifest()
         self._lock = Lock()
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import phloem
-from damage.flip_bits import PASSING, damage_run
 from phloem.errors import FileProblem
 from phloem.tasks.run_files import EXPORTS, infer_run
+from support.flip_bits import PASSING, damage_run
 
 READ = ("summary.json", "clades.csv", "topologies.csv", "draws.safetensors", "parameters.safetensors")
 

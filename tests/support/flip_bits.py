@@ -1,6 +1,6 @@
 """Flip single bits in every file of a finished run: whoever reads it must refuse, notice, or find the same numbers.
 
-    flip_bits.py RUN [--places 200] [--resume-every 40] [--seed 1]
+    PYTHONPATH=tests python -m support.flip_bits RUN [--places 200] [--resume-every 40] [--seed 1]
 
 RUN is a finished run of `phloem infer` or `phloem density fit`, and stays as it is: a copy is damaged. After each flip
 all that phloem reads is read, and after some the run is resumed, which must make the file again. A line for each file
