@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-FILES = 5000
+FILES = 2000
 pytestmark = pytest.mark.slow
 
 

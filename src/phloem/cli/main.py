@@ -42,7 +42,7 @@ DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 NO_MEMORY = "not enough memory. Use fewer trees or taxa."
 # How torch, its C++ libraries, Python's threads and the dynamic linker say so.
 SIGNS_OF_NO_MEMORY = ("allocate memory", "bad_alloc", "start new thread", "failed to map segment")
-LEAST_MEMORY = 1.1e9  # bytes of addresses; with fewer, libraries abort or loop for ever while they are loaded
+LEAST_MEMORY = 1.3e9  # bytes of addresses; with fewer, libraries abort or loop for ever while they are loaded
 
 app = typer.Typer(
     name="phloem",
