@@ -129,7 +129,7 @@ def read_density_run(run: Path) -> dict[str, Any]:
     density_run(run).checksums.check("history.csv")
     return {
         "summary": DensitySummary.read(run),
-        "probabilities": density.log_prob(density.sample.topologies).tobytes(),
+        "probabilities": density.log_prob(density.observed.topologies).tobytes(),
         "config": density.config,
     }
 
