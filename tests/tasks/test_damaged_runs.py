@@ -7,6 +7,7 @@ import pytest
 
 import phloem
 from phloem.errors import FileProblem
+from phloem.tasks.opening import Drawing, open_posterior
 from phloem.tasks.run_files import EXPORTS, infer_run
 from support.flip_bits import PASSING, damage_run
 
@@ -45,6 +46,19 @@ def test_an_edited_table_of_several_runs_is_noticed_and_made_again(finished_runs
         phloem.load_posterior(copy)
     phloem.infer(None, out=copy, resume=True, progress=False)
     assert (copy / "clades.csv").read_bytes() == content
+
+
+def test_a_run_whose_last_checkpoint_is_damaged_is_not_left_out_of_the_draws(finished_runs, tmp_path):
+    """What is left is its first checkpoint, like that of a run that has not begun."""
+    copy = tmp_path / "copy"
+    shutil.copytree(finished_runs, copy)
+    last = max((copy / "run-1" / "checkpoints").iterdir())
+    content = bytearray(last.read_bytes())
+    content[len(content) // 2] ^= 1
+    last.write_bytes(content)
+    with pytest.raises(FileProblem, match=rf"{last.name}: is damaged.*--resume"):
+        open_posterior(copy, drawing=Drawing(samples=20, repeats=1))
+    phloem.load_posterior(copy)  # needs no checkpoint
 
 
 def test_a_run_without_checksums_is_sealed_by_resuming(finished_run, tmp_path):

@@ -157,10 +157,10 @@ def _existing(path: str | Path) -> InferRun:
 
 
 def _trained(run: InferRun) -> InferCheckpoint | None:
-    """The newest checkpoint of a run that has taken a step."""
+    """The newest checkpoint of a run that has taken a step. A damaged one must not pass for a run not yet begun."""
     found, problems = run.checkpoints.newest()
-    if found is None and problems:
-        raise FileProblem(problems[0])
+    if problems and (found is None or found.step != run.checkpoints.newest_step()):
+        raise FileProblem(f"{problems[0]} Resume the run from what is whole: phloem infer --resume.")
     return found if found is not None and found.step > 0 else None
 
 
