@@ -84,8 +84,13 @@ def quoted(text: str, limit: int = 60) -> str:
 
 def listed(names: list[str], limit: int = 5) -> str:
     """The first few names, quoted, and how many more there are."""
-    shown = ", ".join(quoted(name) for name in names[:limit])
-    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+    return first_few([quoted(name) for name in names], ", ", limit=limit)
+
+
+def first_few(items: list[str], separator: str, noun: str = "more", plural: str = "more", *, limit: int = 5) -> str:
+    """`A, B and 3 more`, or `A; B and 1 more group`."""
+    shown, rest = separator.join(items[:limit]), len(items) - limit
+    return shown if rest <= 0 else f"{shown} and {counted(rest, noun, plural)}"
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

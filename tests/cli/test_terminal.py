@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from phloem.cli.main import run
-from phloem.cli.terminal import Terminal
+from phloem.cli.main import Terminal, run
 from support.command_line import complaint
 from support.messages import assert_says
 

@@ -55,6 +55,7 @@ def test_heavy_tails_lower_the_verdict(shape, level, monkeypatch):
 
 def test_advice_is_about_the_worst_of_what_was_found():
     assert judge(EVEN * 12, None, **DONE).advice.startswith("Train longer (--steps 200)")
+    assert judge(EVEN * 12, None, steps_done=0, steps=0, finished=True).advice == "Train longer."
     assert judge(EVEN * 12, agreement(average=0.2), **DONE).advice.startswith("The runs disagree")
     assert judge(EVEN * 12, agreement(average=0.02), **DONE).advice.startswith("Train longer")
     assert judge(EVEN * 3.8, None, **DONE).advice.startswith("Good enough to work with")

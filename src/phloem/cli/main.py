@@ -1,11 +1,12 @@
 """`phloem`: the commands, and the one place where errors become a line and an exit code."""
 
+import io
 import os
+import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, TextIO, cast
 
@@ -34,7 +35,6 @@ from phloem.cli import (
     search,
     support,
 )
-from phloem.cli.terminal import Terminal
 from phloem.errors import BadArgument, InputWarning, PhloemError, StoppedByUser, printable
 from phloem.interrupts import stoppable
 
@@ -42,6 +42,8 @@ DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 NO_MEMORY = "not enough memory. Use fewer trees or taxa."
 # How torch, its C++ libraries, Python's threads and the dynamic linker say so.
 SIGNS_OF_NO_MEMORY = ("allocate memory", "bad_alloc", "start new thread", "failed to map segment")
+# What a terminal obeys, but for line ends, tabs, and the colours of our own tables and help.
+UNSAFE = re.compile("\x1b(?!\\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
 LEAST_MEMORY = 1.3e9  # bytes of addresses; with fewer, libraries abort or loop for ever while they are loaded
 
 app = typer.Typer(
@@ -97,7 +99,7 @@ def run(arguments: list[str]) -> int:
     """Run one command and return its exit code: 0 done, 2 bad input or usage, 130 interrupted, 1 anything else."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", InputWarning)
-        warnings.showwarning = partial(_show_warning, warnings.showwarning)
+        warnings.showwarning = _show_warning
         return _run(arguments)
 
 
@@ -155,28 +157,19 @@ def _discard_output() -> None:
 def _complain(message: str, code: int) -> int:
     """Print one line to stderr, whatever the message contains."""
     if sys.stderr is not None:  # print would take standard output instead
-        print(_line(message), end="", file=sys.stderr)
+        print(f"phloem: {printable(message)}", file=sys.stderr)
     return code
 
 
-def _line(message: object, *_place: object, **_source: object) -> str:
-    """What we say on stderr. Warnings look like this too: a user has no use for the place in the sources."""
-    return f"phloem: {printable(str(message))}\n"
-
-
-def _show_warning(otherwise: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any) -> None:
-    """A warning about a file, as one line of phloem's; others as Python shows them."""
-    if issubclass(category, InputWarning):
-        _complain(str(message), DONE)
-    else:
-        otherwise(message, category, *where)
+def _show_warning(message: Warning | str, *_place: Any, **_more: Any) -> None:
+    """A warning as one line of phloem's: a user has no use for the place in the sources."""
+    _complain(str(message), DONE)
 
 
 def main() -> None:
     """The `phloem` program."""
     try:
         _prepare_output()
-        warnings.formatwarning = cast(Any, _line)
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # before the command begins, or again while we say that it was stopped
         code = _complain("interrupted.", INTERRUPTED)
@@ -195,3 +188,31 @@ def _prepare_output() -> None:
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
         if sys.stdout.isatty():
             sys.stdout = cast(TextIO, Terminal(sys.stdout))
+
+
+class Terminal(io.TextIOBase):
+    """A stream that shows text on a terminal, which obeys nothing that files hold: control characters are blanks."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write what is safe of the text."""
+        return self._stream.write(UNSAFE.sub(" ", text))
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        self._stream.flush()
+
+    def isatty(self) -> bool:
+        """It is a terminal: nothing else needs this."""
+        return True
+
+    def fileno(self) -> int:
+        """The stream's."""
+        return self._stream.fileno()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The stream's."""
+        return self._stream.encoding

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from phloem.data.alignment import letter_for
-from phloem.errors import AlignmentError, quoted
+from phloem.errors import AlignmentError, first_few, quoted
 
 MAGIC = b"#nexus"
 # A quote opens a name only where a name can begin: the apostrophe inside O'Brien is a letter.
@@ -22,7 +22,7 @@ SETTING = re.compile(r"(\w+)(?:\s*+=\s*+(\"[^\"]*+\"|\S++))?")
 STATE_SET = re.compile(r"\{([^{}]*+)\}|\(([^()]*+)\)")
 NUCLEOTIDE_TYPES = ("dna", "rna", "nucleotide")
 DATA_BLOCKS = ("data", "characters")
-USED = ("dimensions", "format", "matrix")
+SETTINGS = ("dimensions", "format")
 BOOKKEEPING = {"title", "link", "blockid", "dimensions", "taxlabels"}
 LEAVES_OUT = ("exset", "exclude", "eliminate", "delete")  # sites or taxa
 COUNTS: tuple[str, ...] = ("ntax", "nchar")
@@ -77,7 +77,7 @@ def parse_nexus(source: str, text: str) -> NexusAlignment:
     interleaved = settings.get("interleave", "no") in ("", "yes")
     records = _records(source, matrix.text, settings, counts.get("nchar"), interleaved)
     _check_counts(source, records, counts)
-    used = {id(one) for one in block if one.keyword in USED[:2]} | {id(matrix)}
+    used = {id(one) for one in block if one.keyword in SETTINGS} | {id(matrix)}
     ignored = (one for one in found if id(one) not in used and one.keyword not in BOOKKEEPING)
     return NexusAlignment(records, tuple(ignored))
 
@@ -138,7 +138,7 @@ def _settings(block: Iterable[Statement]) -> dict[str, str]:
     """`key=value` and bare words of DIMENSIONS and FORMAT, in lower case."""
     settings: dict[str, str] = {}
     for statement in block:
-        if statement.keyword in USED[:2]:
+        if statement.keyword in SETTINGS:
             for key, value in SETTING.findall(statement.text):
                 settings[key.lower()] = value.strip('"').lower()
     return settings
@@ -250,18 +250,13 @@ def describe_ignored(ignored: Iterable[Statement]) -> str:
     parts = []
     for block, commands in blocks.items():
         names = [_short(word or "?") if count == 1 else f"{count:,} {_short(word)}" for word, count in commands.items()]
-        parts.append(f"{_some(names, ', ', 'more')} ({f'{_short(block).upper()} block' if block else 'in no block'})")
+        place = f"{_short(block).upper()} block" if block else "in no block"
+        parts.append(f"{first_few(names, ', ', limit=MOST_NAMED)} ({place})")
     choosing = [word for word in LEAVES_OUT if any(word in commands for commands in blocks.values())]
     unheard = f". {' and '.join(choosing)} would leave out data: all of it is used" if choosing else ""
-    return f"ignored: {_some(parts, '; ', 'more blocks')}{unheard}"
+    return f"ignored: {first_few(parts, '; ', 'more block', 'more blocks', limit=MOST_NAMED)}{unheard}"
 
 
 def _short(word: str) -> str:
     """A word of the file, for a message: in quotes unless it is a plain one."""
     return word if word.isascii() and word.isprintable() and len(word) <= LONGEST_WORD else quoted(word, LONGEST_WORD)
-
-
-def _some(items: list[str], separator: str, rest: str) -> str:
-    """The first few items, and how many more."""
-    shown = separator.join(items[:MOST_NAMED])
-    return shown if len(items) <= MOST_NAMED else f"{shown} and {len(items) - MOST_NAMED} {rest}"

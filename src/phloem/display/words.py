@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from phloem.errors import counted, printable
+from phloem.errors import counted, first_few, printable
 
 if TYPE_CHECKING:
     from phloem.display.events import News, Phase
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 WINDOW = 15.0  # seconds: long enough to be steady, short enough to follow a change
 SHORTEST = 1.0  # seconds: less would be a guess
-MOST_LISTED = 5  # names, or groups of names
 LONGEST_NAME = 40  # characters
 
 
@@ -195,7 +194,7 @@ def overview_lines(overview: "Overview") -> list[str]:
         f"{counted(summary.constant_sites, 'constant site')}"
     ]
     if summary.identical:
-        groups = _some([_names(group) for group in summary.identical], "; ", "more group")
+        groups = first_few([_names(group) for group in summary.identical], "; ", "more group", "more groups")
         lines.append(f"identical sequences: {groups} (the data cannot tell their order; one of each is enough)")
     if summary.empty_taxa:
         lines.append(f"taxa without any data: {_names(summary.empty_taxa)}")
@@ -215,10 +214,4 @@ def _percent(share: float) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    return _some([shortened(printable(name), LONGEST_NAME) for name in names], ", ", "more", "more")
-
-
-def _some(items: list[str], separator: str, rest: str, plural: str = "") -> str:
-    """The first few items, and how many more."""
-    shown, more = separator.join(items[:MOST_LISTED]), len(items) - MOST_LISTED
-    return shown if more <= 0 else f"{shown} and {counted(more, rest, plural)}"
+    return first_few([shortened(printable(name), LONGEST_NAME) for name in names], ", ")

@@ -65,7 +65,9 @@ def judge(
     elif len(log_weights) < ENOUGH_DRAWS[0]:
         advice = "Too few draws to tell: draw more (phloem evaluate --samples 1000 --repeats 100)."
     else:
-        longer = f"--steps {2 * steps}" if steps_done >= steps else "--stop steps"  # else it ended when it was flat
+        longer = f" (--steps {2 * steps})" if steps_done >= steps else " (--stop steps)"  # it ended when it was flat
+        if steps == 0:  # a model that was trained elsewhere
+            longer = ""
         advice = _advice(_levels(weights), _worst(agreed), longer, branches, begun)
     return Trust(_worst(findings), findings, advice)
 
@@ -133,17 +135,17 @@ def _unfinished(steps_done: int, steps: int, begun: int, runs: int) -> Finding:
 
 
 def _advice(weights: tuple[Level, Level], runs: Level, longer: str, branches: str, begun: int) -> str:
-    """What would make finished runs better. longer: the setting for more steps. begun: how many runs there are."""
+    """What would make finished runs better. longer: the setting for more steps, in brackets. begun: of the runs."""
     effective_draws, tail = weights
     worst = max(weights, key=LEVELS.index)
     if runs == "do not trust":
-        return f"The runs disagree: train longer ({longer}), or make more runs (--runs {2 * begun})."
+        return f"The runs disagree: train longer{longer}, or make more runs (--runs {2 * begun})."
     if worst == "do not trust":
-        return f"Train longer ({longer}){MORE_FLEXIBLE.get(branches, '')}."
+        return f"Train longer{longer}{MORE_FLEXIBLE.get(branches, '')}."
     if tail == "good" and runs == "good" and effective_draws == "usable":
-        return f"Good enough to work with. More draws (--repeats) or longer training ({longer}) make it safer."
+        return f"Good enough to work with. More draws (--repeats) or longer training{longer} make it safer."
     if "usable" in (worst, runs):
-        return f"Good enough to work with; errors may be larger than stated. Longer training ({longer}) makes it safer."
+        return f"Good enough to work with; errors may be larger than stated. Longer training{longer} makes it safer."
     if begun == 1:
         return "Nothing to worry about; a second run (--runs 2) would show whether a mode was missed."
     return "Nothing to worry about."

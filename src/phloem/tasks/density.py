@@ -154,7 +154,10 @@ def _finished(run: DensityRun) -> TreeDensity | None:
 def _saved(directory: Session[DensityConfig, DensityInputs], progress: Progress) -> DensityCheckpoint | None:
     if not directory.request.resume:
         return None
-    notice = lambda text: progress(Notice(text))  # noqa: E731
+
+    def notice(text: str) -> None:
+        progress(Notice(text))
+
     directory.notice_changes(notice)
     return directory.newest_checkpoint(notice)
 

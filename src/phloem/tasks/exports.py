@@ -27,7 +27,7 @@ from phloem.tasks.posterior import (
     sample_posterior,
     summary_trees,
 )
-from phloem.tasks.run_files import EXPORTS, infer_run, stars
+from phloem.tasks.run_files import EXPORTS, InferRun, infer_run, stars
 from phloem.trees.branch_lengths import topology_lengths
 from phloem.trees.consensus import SummaryTree
 from phloem.trees.sample import credible_set_size
@@ -80,6 +80,11 @@ class Exports(NamedTuple):
         write_annotated_nexus(self.trees, folder / "consensus.nex", comments=self.about_trees)
         write_labelled_nexus(self.trees, folder / "consensus-labels.nex", comments=self.about_trees)
         write_text(folder / "report.html", self.report)
+
+    def write_to_run(self, run: InferRun) -> None:
+        """The same in a run's own directory, with their checksums."""
+        self.write(run.path)
+        run.seal_exports()
 
 
 def make_exports(posterior: Posterior, display: TreeDisplay = UNROOTED) -> Exports:
@@ -290,9 +295,10 @@ def write_report(
     except OSError as problem:
         raise cannot_write(folder, problem) from None
     refuse_links(folder, EXPORTS)
-    exports.write(folder)
     if folder.resolve() == directory.resolve():
-        infer_run(directory).seal_exports()
+        exports.write_to_run(infer_run(directory))
+    else:
+        exports.write(folder)
     lines = [] if posterior.is_finished else [f"not finished: this is step {posterior.summary.steps:,}"]
     lines += [
         f"the report: {folder / 'report.html'}",

@@ -126,8 +126,7 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
                 _complete_several(runs, options, progress)
             loaded = [load_posterior(run.path, home=request.home, own=request.own) for run in runs]
             posterior = combine_runs(directory, config, runs=loaded)
-        make_exports(posterior).write(directory.path)
-        directory.seal_exports()
+        make_exports(posterior).write_to_run(directory)
         return posterior
 
 
@@ -159,7 +158,7 @@ def complete(
             progress=lambda repeat: progress(News(number, "evaluation", repeat / repeats, training.steps_done)),
         )
     draws = drawn.draws(inputs.support.taxa)
-    summary = write_results(run, checkpoint, Results(training, True, config.evaluation, evaluation, draws))
+    summary = write_results(run, checkpoint, Results.of(training, config.evaluation, evaluation, draws, finished=True))
     progress(News(number, "done", 1.0, training.steps_done))
     trained = TrainedRun(checkpoint, training.target, training.model)
     return Posterior.from_draws(run.path, config, summary, draws, trained=trained)

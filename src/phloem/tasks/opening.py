@@ -193,7 +193,8 @@ def _draw_from(
         )
     draws = collector.draws(checkpoint.inputs.support.taxa)
     finished = training.is_done(checkpoint.history.reports)
-    summary = summarize(checkpoint, Results(training, finished, evaluated, evaluation, draws), in_use=in_use)
+    results = Results.of(training, evaluated, evaluation, draws, finished=finished)
+    summary = summarize(checkpoint, results, in_use=in_use)
     trained = TrainedRun(checkpoint, target, training.model)
     return Posterior.from_draws(run.path, config, summary, draws, trained=trained)
 

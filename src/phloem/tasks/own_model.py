@@ -7,25 +7,23 @@ import numpy as np
 
 from phloem.config import EvaluationConfig, InferConfig, ModelConfig, TrainingConfig
 from phloem.errors import BadArgument
-from phloem.inference.draws import DrawCollector, Draws, write_draws
-from phloem.inference.evaluation import Evaluation, evaluate
+from phloem.inference.draws import DrawCollector
+from phloem.inference.evaluation import evaluate
 from phloem.inference.particles import check_same_taxa
-from phloem.inference.summary import Summary, SupportSize, summarize_draws
 from phloem.inference.training import Report
-from phloem.inference.trust import judge
 from phloem.random_streams import RandomStream
 from phloem.runs.checkpoints import Checkpoint
-from phloem.runs.directory import HISTORY, claimed
-from phloem.runs.history import History, HistoryFile
+from phloem.runs.directory import claimed
+from phloem.runs.history import History
 from phloem.search.replicates import alignment_hash
 from phloem.target.posterior import TreePosterior, TreePrior
 from phloem.target.substitution import describe_model
 from phloem.tasks.exports import make_exports
-from phloem.tasks.own_parts import MODEL, branches_of, name_of
+from phloem.tasks.own_parts import MODEL, name_of
 from phloem.tasks.posterior import Posterior, TemporaryHome, TrainedRun
-from phloem.tasks.run_files import DRAWS, PARAMETERS, SUPPORT, InferCheckpoint, RunInputs, infer_run, write_tables
+from phloem.tasks.run_files import SUPPORT, InferCheckpoint, InferRun, Results, RunInputs, infer_run, write_results
 from phloem.threads import single_threaded_products
-from phloem.variational.joint import JointModel, write_parameters
+from phloem.variational.joint import JointModel
 from phloem.variational.sbn import write_support
 
 
@@ -58,12 +56,15 @@ def posterior_of(
     inputs = RunInputs(source, target.likelihood.patterns, model.network.support)
     state = {"counters": np.array([steps, 0, 0], np.int64)}
     checkpoint = Checkpoint(config, inputs, state, History(Report, list(history)))
-    summary = _summarize(model, target, checkpoint, found, draws)
+    results = Results(model, target, config.evaluation, found, draws, finished=True, steps_done=steps, steps=steps)
     home = TemporaryHome() if out is None else None
     path = home.path / "run" if home else Path(str(out))
-    trained = TrainedRun(checkpoint, target, model)
-    posterior = Posterior.from_draws(path, config, summary, draws, home=home, trained=trained)
-    _write(posterior, checkpoint, model)
+    with claimed(infer_run(path)) as run:
+        _record(run, checkpoint)
+        summary = write_results(run, checkpoint, results)
+        trained = TrainedRun(checkpoint, target, model)
+        posterior = Posterior.from_draws(path, config, summary, draws, home=home, trained=trained)
+        make_exports(posterior).write_to_run(run)
     return posterior
 
 
@@ -97,41 +98,11 @@ def _check(model: JointModel, target: TreePosterior) -> None:
     check_same_taxa(model, target)
 
 
-def _summarize(
-    model: JointModel, target: TreePosterior, checkpoint: InferCheckpoint, found: Evaluation, draws: Draws
-) -> Summary:
-    config, support, patterns = checkpoint.config, model.network.support, target.likelihood.patterns
-    trust = judge(draws.log_weights, None, steps_done=checkpoint.step, steps=config.training.steps, finished=True)
-    return Summary(
-        names=support.taxa,
-        sites=len(patterns.pattern_of_site),
-        patterns=len(patterns),
-        model=target.likelihood.model.name,
-        branches=branches_of(config),
-        seed=config.seed,
-        support=SupportSize(support.topology_count, len(support.splits), support.parameter_count),
-        finished=True,
-        steps=checkpoint.step,
-        repeats=config.evaluation.repeats,
-        samples=config.evaluation.samples,
-        evaluation=found,
-        found=summarize_draws(draws, trust),
-    )
-
-
-def _write(posterior: Posterior, checkpoint: InferCheckpoint, model: JointModel) -> None:
-    """Write the files that a finished run has, the summary last of the results."""
+def _record(run: InferRun, checkpoint: InferCheckpoint) -> None:
+    """Write what the run is, as if it had been trained here."""
     config, inputs = checkpoint.config, checkpoint.inputs
-    with claimed(infer_run(posterior.directory)) as run:
-        hashed = alignment_hash(inputs.patterns.alignment)
-        provenance = {"alignment": {"source": inputs.source, "sha256": hashed}, "trees": [], "bootstrap": ""}
-        run.record(config, provenance, seed=config.seed, command="phloem.posterior_of")
-        run.checkpoints.add(checkpoint)
-        write_support(inputs.support, run.path / SUPPORT)
-        write_parameters(model, run.path / PARAMETERS)
-        HistoryFile(run.path / HISTORY, Report).rewrite(checkpoint.history.reports)
-        write_draws(posterior.draws, run.path / DRAWS)
-        write_tables(run, posterior.trees)
-        run.write_summary(posterior.summary.as_json())
-        make_exports(posterior).write(run.path)
-        run.seal_exports()
+    hashed = alignment_hash(inputs.patterns.alignment)
+    provenance = {"alignment": {"source": inputs.source, "sha256": hashed}, "trees": [], "bootstrap": ""}
+    run.record(config, provenance, seed=config.seed, command="phloem.posterior_of")
+    run.checkpoints.add(checkpoint)
+    write_support(inputs.support, run.path / SUPPORT)

@@ -155,17 +155,29 @@ def infer_run(path: str | Path) -> InferRun:
 class Results(NamedTuple):
     """What the evaluation of a run found. A run that has not ended can be evaluated as well."""
 
-    training: Training
-    finished: bool
+    model: JointModel
+    target: TreePosterior
     evaluated: EvaluationConfig
     evaluation: Evaluation
     draws: Draws
+    finished: bool
+    steps_done: int
+    steps: int  # planned
+    skipped: int = 0
+
+    @classmethod
+    def of(
+        cls, training: Training, evaluated: EvaluationConfig, evaluation: Evaluation, draws: Draws, *, finished: bool
+    ) -> "Results":
+        """What was found of a model in training."""
+        steps = (training.steps_done, training.steps, training.skipped)
+        return cls(training.model, training.target, evaluated, evaluation, draws, finished, *steps)
 
 
 def write_results(run: InferRun, checkpoint: InferCheckpoint, results: Results) -> Summary:
     """Write the results, their checksums last: where these are, all else is. No byte of them depends on time."""
     summary = summarize(checkpoint, results)
-    write_parameters(results.training.model, run.path / PARAMETERS)
+    write_parameters(results.model, run.path / PARAMETERS)
     HistoryFile(run.path / HISTORY, Report).rewrite(checkpoint.history.reports)
     write_draws(results.draws, run.path / DRAWS)
     write_tables(run, results.draws.weighted())
@@ -181,12 +193,12 @@ def write_tables(run: InferRun, trees: GroupedTrees) -> None:
 
 def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = False) -> Summary:
     """The result of a run in a few numbers. in_use: whether another process is training it."""
-    config, inputs, training = checkpoint.config, checkpoint.inputs, results.training
+    config, inputs = checkpoint.config, checkpoint.inputs
     trust = judge(
         results.draws.log_weights,
         None,
-        steps_done=training.steps_done,
-        steps=training.steps,
+        steps_done=results.steps_done,
+        steps=results.steps,
         finished=results.finished,
         branches=config.branches,
         in_use=in_use,
@@ -196,18 +208,18 @@ def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = F
         names=support.taxa,
         sites=len(inputs.patterns.pattern_of_site),
         patterns=len(inputs.patterns),
-        model=str(training.target.likelihood.model.describe()["name"]),
+        model=results.target.likelihood.model.name,
         branches=branches_of(config),
         seed=config.seed,
         support=SupportSize(support.topology_count, len(support.splits), support.parameter_count),
         finished=results.finished,
-        steps=training.steps_done,
+        steps=results.steps_done,
         repeats=results.evaluated.repeats,
         samples=results.evaluated.samples,
         evaluation=results.evaluation,
         found=summarize_draws(results.draws, trust),
-        stopped_early=results.finished and training.steps_done < training.steps,
-        skipped_steps=training.skipped,
+        stopped_early=results.finished and results.steps_done < results.steps,
+        skipped_steps=results.skipped,
     )
 
 
