@@ -1,53 +1,21 @@
 """Log-likelihoods of trees with branch lengths, differentiable in the lengths and in the model's parameters."""
 
-from dataclasses import dataclass
-from typing import Any, cast, final
+from typing import final
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from phloem.arrays import FloatArray, RealArray
+from phloem.arrays import FloatArray
 from phloem.autograd import Operation, check_tensors, plain_values
 from phloem.data.patterns import SitePatterns, merge_relabelled
 from phloem.errors import BadArgument
-from phloem.kernels.likelihood import jukes_cantor, pruning
-from phloem.kernels.likelihood.blocks import BLOCK, RESCALING
+from phloem.kernels.likelihood.blocks import BLOCK
+from phloem.target.pruning import Pruning
+from phloem.target.rates import ModelRates
 from phloem.target.substitution import SubstitutionModel, jc69
-from phloem.threads import available_threads, share_tasks
+from phloem.threads import available_threads
 from phloem.trees.topology import TopologyBatch
-
-CACHE_LINE = 64  # bytes
-Precision = type[np.float64] | type[np.float32]
-# Blocks of patterns that share one sum of derivatives: fixed, so that results do not depend on the threads.
-BLOCKS_PER_CHUNK = 8
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TipTable:
-    """Tip partials and weights in blocks; the last block is filled up with patterns of weight 0."""
-
-    tips: FloatArray  # (blocks, taxa, 4, BLOCK), or 5 with the partials' sums
-    weights: FloatArray  # (blocks, BLOCK)
-    pattern_count: int
-    rescaling: FloatArray  # (2,)
-
-    def constant(self) -> FloatArray:
-        """1 where all tips may have the state, (blocks, 4, BLOCK)."""
-        return np.ascontiguousarray((self.tips[:, :, :4] > 0).all(axis=1).astype(np.float64))
-
-
-def build_table(patterns: SitePatterns, precision: Precision, *, with_sums: bool) -> TipTable:
-    """The table of all patterns: 1 for each state that a tip may have and, `with_sums`, how many these are."""
-    tips = tips_in_blocks(patterns)
-    if with_sums:
-        tips = np.concatenate([tips, tips.sum(axis=3, keepdims=True)], axis=3)
-    return TipTable(
-        _aligned(tips.transpose(1, 0, 3, 2), precision),
-        in_blocks(patterns.counts),
-        len(patterns),
-        np.array(RESCALING[precision], precision),
-    )
 
 
 def in_blocks(values: FloatArray) -> FloatArray:
@@ -65,40 +33,25 @@ def tips_in_blocks(patterns: SitePatterns) -> FloatArray:
     return padded.reshape(taxa, -1, BLOCK, 4)
 
 
-def _aligned(values: FloatArray, precision: Precision) -> FloatArray:
-    """A contiguous copy that begins on a cache line: vector loads that straddle two lines take twice as long."""
-    size = values.size * np.dtype(precision).itemsize
-    room = np.empty(size + CACHE_LINE, np.uint8)
-    start = -room.ctypes.data % CACHE_LINE
-    copy = cast(FloatArray, room[start : start + size].view(precision).reshape(values.shape))
-    copy[...] = values
-    return copy
-
-
 class TreeLikelihood:
     """p(Y given τ, q) for one alignment and one model.
 
-    Under Jukes–Cantor with one rate, one kernel call gives log-likelihoods and all branch gradients, over patterns
-    that are merged up to the names of the states. Every other model goes through its transition matrices. The
-    result does not depend on the number of threads.
+    One kernel call gives log-likelihoods and all derivatives. Columns of the alignment that are equal within a clade
+    are computed once; which these are is remembered from call to call. Where the model treats all states alike,
+    patterns are merged up to the names of the states. The result depends neither on the number of threads nor on what
+    is remembered. A model whose parameters need no gradient is taken as it is when it is first used.
     """
 
     def __init__(
-        self,
-        patterns: SitePatterns,
-        model: SubstitutionModel | None = None,
-        *,
-        precision: Precision = np.float64,
-        threads: int | None = None,
+        self, patterns: SitePatterns, model: SubstitutionModel | None = None, *, threads: int | None = None
     ) -> None:
         self.patterns = patterns
         self.model = model or jc69()
         self.threads = available_threads() if threads is None else threads
         if self.threads < 1:
             raise BadArgument(f"{self.threads} threads: give at least 1.")
-        self._merged = merge_relabelled(patterns) if self.model.is_jukes_cantor else patterns
-        self._table = build_table(self._merged, precision, with_sums=self.model.is_jukes_cantor)
-        self._constant = None if self.model.is_jukes_cantor else self._table.constant()
+        self.pruning = Pruning(merge_relabelled(patterns) if self.model.treats_states_alike else patterns)
+        self._fixed: tuple[SubstitutionModel, ModelRates] | None = None
 
     def __call__(self, topologies: TopologyBatch, branch_lengths: Tensor) -> Tensor:
         """Log-likelihood of each tree, (batch,), from lengths (batch, 2n-3); -inf where it is impossible.
@@ -106,133 +59,73 @@ class TreeLikelihood:
         Where a site is impossible it has no gradient, and the gradient is that of the other sites.
         """
         check_branch_lengths(topologies, branch_lengths, len(self.patterns.taxa))
-        values: Tensor = self._operation(topologies)(*self._inputs(branch_lengths))
+        rates = self._fixed_rates()
+        parameters = self.model.parameters if rates is None else ()
+        values: Tensor = _LogLikelihoods(self, topologies, rates)(branch_lengths, *parameters)
         return values
 
     def of_sites(self, topologies: TopologyBatch, branch_lengths: Tensor) -> FloatArray:
         """Log-likelihood of every site of the alignment, in its order, (batch, sites)."""
         check_branch_lengths(topologies, branch_lengths, len(self.patterns.taxa))
-        with torch.no_grad():
-            of_patterns = self._operation(topologies).of_patterns(*map(plain_values, self._inputs(branch_lengths)))
-        return of_patterns[:, self._merged.pattern_of_site]
+        lengths, rates = plain_values(branch_lengths), self._fixed_rates() or self.rates(*self.model.parameters)
+        found = self.pruning.evaluate(topologies, lengths, rates.tables, threads=self.threads)
+        return found.of_patterns[:, self.pruning.patterns.pattern_of_site]
 
-    def _operation(self, topologies: TopologyBatch) -> "_JukesCantor | _Pruning":
-        if self._constant is None:
-            return _JukesCantor(topologies, self._table, self.threads)
-        return _Pruning(topologies, self._table, self._constant, self.threads)
+    def _fixed_rates(self) -> ModelRates | None:
+        """What the kernel needs of a model without free parameters, made once."""
+        if self._fixed is None or self._fixed[0] is not self.model:
+            if not self.model.is_fixed:
+                return None
+            self._fixed = self.model, self.rates(*self.model.parameters)
+        return self._fixed[1]
 
-    def _inputs(self, branch_lengths: Tensor) -> tuple[Tensor, ...]:
-        """What the operation takes: the lengths, or all that the model makes of them."""
-        if self._constant is None:
-            return (branch_lengths,)
-        rates, frequencies = self.model.site_rates, self.model.frequencies
-        invariant = torch.zeros(4, dtype=torch.float64)
-        if rates.invariant is not None:
-            invariant = rates.invariant * frequencies
-        return self.model.transition_matrices(branch_lengths), frequencies, rates.weights(), invariant
+    def rates(
+        self, exchangeabilities: Tensor, frequencies: Tensor, shape: Tensor | None, invariant: Tensor | None
+    ) -> ModelRates:
+        """What the kernel needs of the model with these parameters."""
+        return ModelRates(
+            plain_values(exchangeabilities),
+            plain_values(frequencies),
+            None if shape is None else float(plain_values(shape).item()),
+            None if invariant is None else float(plain_values(invariant).item()),
+            categories=self.model.site_rates.categories,
+            method=self.model.site_rates.method,
+        )
 
 
 @final
-class _JukesCantor(Operation):
-    """Log-likelihoods from lengths: the gradient comes from the same kernel call as the values."""
+class _LogLikelihoods(Operation):
+    """Log-likelihoods from lengths and, where the model has free parameters, from these: one kernel call for all."""
 
-    def __init__(self, topologies: TopologyBatch, table: TipTable, threads: int) -> None:
+    def __init__(self, likelihood: TreeLikelihood, topologies: TopologyBatch, rates: ModelRates | None) -> None:
+        self.likelihood = likelihood
         self.topologies = topologies
-        self.table = table
-        self.threads = threads
+        self.fixed_rates = rates
 
-    def values(self, wanted: tuple[bool, ...], lengths: Tensor) -> Tensor:
+    def values(self, wanted: tuple[bool, ...], lengths: Tensor, *parameters: Tensor) -> Tensor:
         """The log-likelihoods, (batch,)."""
-        return _weighted_sums(self.of_patterns(lengths.detach().numpy(), wanted=wanted[0]), self.table)
-
-    def of_patterns(self, lengths: RealArray, *, wanted: bool = False) -> FloatArray:
-        """The log-likelihood of every pattern, (batch, patterns). wanted: also the branches' derivatives."""
-        table, trees = self.table, len(self.topologies)
-        chunks = -(-len(table.tips) // BLOCKS_PER_CHUNK)
-        values = np.empty((trees, *table.weights.shape))
-        gradients = np.empty((trees, chunks, self.topologies.branch_count if wanted else 0))
-        arguments = (
-            self.topologies.neighbors,
-            np.ascontiguousarray(lengths, np.float64),
-            table.tips,
-            table.weights,
-            table.rescaling,
-            BLOCKS_PER_CHUNK,
-            values,
-            gradients,
+        self.rates = self.fixed_rates or self.likelihood.rates(*parameters)
+        found = self.likelihood.pruning.evaluate(
+            self.topologies,
+            lengths.detach().numpy(),
+            self.rates.tables,
+            gradient=any(wanted),
+            full=any(wanted[1:]),
+            threads=self.likelihood.threads,
         )
-        share_tasks(
-            trees * chunks, self.threads, lambda first, last: jukes_cantor.evaluate_chunks(first, last, *arguments)
+        self.derivatives = found.derivatives
+        return torch.from_numpy(found.sums)
+
+    def gradients(self, wanted: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of the lengths and of the parameters."""
+        of_lengths = gradient[:, None] * torch.from_numpy(self.derivatives.lengths)
+        if not any(wanted[1:]):
+            return of_lengths, *(None for _ in wanted[1:])
+        of_parameters = self.rates.gradients(self.derivatives, gradient.numpy())
+        return of_lengths, *(
+            torch.as_tensor(found, dtype=torch.float64) if is_wanted else None
+            for found, is_wanted in zip(of_parameters, wanted[1:], strict=True)
         )
-        self.derivatives = torch.from_numpy(gradients.sum(axis=1))
-        return _flatten(values, table)
-
-    def gradients(self, _wanted: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor, ...]:
-        """The lengths' gradient."""
-        return (gradient[:, None] * self.derivatives,)
-
-
-@final
-class _Pruning(Operation):
-    """Log-likelihoods from transition matrices, with derivatives for all that goes in."""
-
-    def __init__(self, topologies: TopologyBatch, table: TipTable, constant: FloatArray, threads: int) -> None:
-        self.topologies = topologies
-        self.table = table
-        self.constant = constant
-        self.threads = threads
-
-    def values(self, wanted: tuple[bool, ...], *inputs: Tensor) -> Tensor:
-        """The log-likelihoods, (batch,)."""
-        arrays = [tensor.detach().numpy() for tensor in inputs]
-        return _weighted_sums(self.of_patterns(*arrays, wanted=any(wanted)), self.table)
-
-    def of_patterns(
-        self,
-        matrices: RealArray,
-        frequencies: RealArray,
-        category_weights: RealArray,
-        invariant: RealArray,
-        *,
-        wanted: bool = False,
-    ) -> FloatArray:
-        """The log-likelihood of every pattern, (batch, patterns). wanted: also all derivatives."""
-        trees, branches, categories = matrices.shape[:3]
-        table, chunks = self.table, -(-len(self.table.tips) // BLOCKS_PER_CHUNK)
-        values = np.empty((trees, *table.weights.shape))
-        shapes = ((branches, categories, 4, 4), (4,), (categories,), (4,))
-        derivatives = [np.zeros((trees, chunks if wanted else 0, *shape)) for shape in shapes]
-        arguments: tuple[Any, ...] = (
-            self.topologies.neighbors,
-            np.ascontiguousarray(matrices, table.tips.dtype),
-            np.ascontiguousarray(frequencies),
-            np.ascontiguousarray(category_weights),
-            np.ascontiguousarray(invariant),
-            table.tips,
-            self.constant,
-            table.weights,
-            table.rescaling,
-            BLOCKS_PER_CHUNK,
-            values,
-            *derivatives,
-        )
-        share_tasks(trees * chunks, self.threads, lambda first, last: pruning.evaluate_chunks(first, last, *arguments))
-        self.derivatives = [torch.from_numpy(derivative.sum(axis=1)) for derivative in derivatives]
-        return _flatten(values, table)
-
-    def gradients(self, _wanted: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor, ...]:
-        """The gradients of the matrices, the frequencies, the categories' weights and the invariant sites."""
-        matrices, *others = self.derivatives
-        return gradient[:, None, None, None, None] * matrices, *(gradient @ derivative for derivative in others)
-
-
-def _weighted_sums(of_patterns: FloatArray, table: TipTable) -> Tensor:
-    return torch.from_numpy(of_patterns @ table.weights.ravel()[: table.pattern_count])
-
-
-def _flatten(values: FloatArray, table: TipTable) -> FloatArray:
-    """Blocks to patterns, without those that fill up the last block."""
-    return values.reshape(len(values), -1)[:, : table.pattern_count]
 
 
 def check_branch_lengths(topologies: TopologyBatch, branch_lengths: Tensor, taxon_count: int) -> None:

@@ -92,13 +92,21 @@ def discrete_gamma(shape: float, categories: int, method: Method) -> FloatArray:
     return means
 
 
-@final
-class _DiscreteGamma(Operation):
-    """`discrete_gamma` with its derivative with respect to the shape, by a five-point difference.
+def discrete_gamma_slope(shape: float, categories: int, method: Method) -> FloatArray:
+    """The derivative of the rates with respect to the shape, by a five-point difference.
 
     The inverse of the incomplete gamma function has no derivative in closed form; it is smooth in the shape and
     computed to 1e-15, so that the difference is good to about 1e-11.
     """
+    step = 2e-3 * shape
+    ahead = [discrete_gamma(shape + offset * step, categories, method) for offset in (-2, -1, 1, 2)]
+    slope: FloatArray = (ahead[0] - 8 * ahead[1] + 8 * ahead[2] - ahead[3]) / (12 * step)
+    return slope
+
+
+@final
+class _DiscreteGamma(Operation):
+    """`discrete_gamma` with its derivative with respect to the shape."""
 
     def __init__(self, categories: int, method: Method) -> None:
         self.categories = categories
@@ -106,11 +114,8 @@ class _DiscreteGamma(Operation):
 
     def values(self, _wanted: tuple[bool, ...], shape: Tensor) -> Tensor:
         """The rates, (categories,)."""
-        value = shape.item()
-        step = 2e-3 * value
-        ahead = [discrete_gamma(value + offset * step, self.categories, self.method) for offset in (-2, -1, 1, 2)]
-        self.slope = (ahead[0] - 8 * ahead[1] + 8 * ahead[2] - ahead[3]) / (12 * step)
-        return torch.from_numpy(discrete_gamma(value, self.categories, self.method))
+        self.slope = discrete_gamma_slope(shape.item(), self.categories, self.method)
+        return torch.from_numpy(discrete_gamma(shape.item(), self.categories, self.method))
 
     def gradients(self, _wanted: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor, ...]:
         """The shape's gradient."""
@@ -181,11 +186,26 @@ class SubstitutionModel:
             raise BadArgument(f"frequencies that sum to {total:g}: they must sum to 1.")
 
     @property
-    def is_jukes_cantor(self) -> bool:
-        """Whether all substitutions are alike at all sites, so that P = a + b·I, and no parameter needs a gradient."""
+    def parameters(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """Exchangeabilities, frequencies and, if there are any, gamma shape and proportion of invariant sites."""
+        return self.exchangeabilities, self.frequencies, self.site_rates.shape, self.site_rates.invariant
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether no parameter needs a gradient."""
+        return all(parameter is None or is_constant(parameter) for parameter in self.parameters)
+
+    @property
+    def treats_states_alike(self) -> bool:
+        """Whether all substitutions are alike, so that only which tips are equal counts, and this is fixed."""
         fixed = is_constant(self.exchangeabilities) and is_constant(self.frequencies)
         alike = bool((self.exchangeabilities == self.exchangeabilities[0]).all() and (self.frequencies == 0.25).all())
-        return fixed and alike and self.site_rates.is_uniform
+        return fixed and alike
+
+    @property
+    def is_jukes_cantor(self) -> bool:
+        """Whether all substitutions are alike at all sites, so that P = a + b·I, and no parameter needs a gradient."""
+        return self.treats_states_alike and self.site_rates.is_uniform
 
     def describe(self) -> dict[str, Any]:
         """Name and parameters as plain numbers."""

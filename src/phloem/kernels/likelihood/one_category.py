@@ -1,0 +1,169 @@
+"""Rows of partial likelihoods for one rate category: the loops over the classes of one branch.
+
+A row is the four states, in the lanes of one register. P comes twice, by rows and by columns, so that P·p and Pᵀ·O are
+sums of four lanes times one number each. What m, p, O and D are is said in four_categories.py.
+"""
+
+import numpy as np
+
+from phloem.kernels.jit import shift, vector_kernel
+from phloem.kernels.lanes import least, load, smaller, spread, spread_lane, store, total
+from phloem.kernels.likelihood.four_categories import ALL_STATES, FACTOR, SMALL
+
+ROW = 4  # doubles
+MATRIX = 16
+
+
+@vector_kernel
+def tip_rows_one(rows, columns, codes, count):
+    """The messages of a tip, one for each code: the sums of P's columns of the states in it."""
+    for code in range(count):
+        value = spread(1.0)
+        if codes[code] != ALL_STATES:
+            value = spread(0.0)
+            for column in range(4):
+                if (codes[code] >> column) & 1:
+                    value += load(columns, 4 * column)
+        store(rows, code * ROW, value)
+
+
+@vector_kernel
+def go_up_one(rows, columns, left_rows, right_rows, pairs, count):
+    """The messages of a node; returns the smallest sum of one over its states."""
+    a, b, c, d = load(columns, 0), load(columns, 4), load(columns, 8), load(columns, 12)
+    smallest = spread(1.0)
+    for place in range(count):
+        left = np.int64(pairs[2 * place]) * ROW
+        right = np.int64(pairs[2 * place + 1]) * ROW
+        p = load(left_rows, left) * load(right_rows, right)
+        p0, p1, p2, p3 = spread_lane(p, 0), spread_lane(p, 1), spread_lane(p, 2), spread_lane(p, 3)
+        smallest = smaller(smallest, (p0 + p1) + (p2 + p3))
+        store(rows, place * ROW, (a * p0 + b * p1) + (c * p2 + d * p3))
+    return least(smallest)
+
+
+@vector_kernel
+def rescale_one(rows, count, scales, powers):
+    """Multiply small messages until they are not; note the factors and count the times."""
+    for place in range(count):
+        row = load(rows, place * ROW)
+        scale = 1.0
+        size = total(row)
+        while 0.0 < size < SMALL:
+            size *= FACTOR
+            scale *= FACTOR
+            powers[place] += 1.0
+        store(rows, place * ROW, row * spread(scale))
+        scales[place] = scale
+
+
+@vector_kernel
+def add_powers_one(powers, child_powers, pairs, column, count):
+    """Add how often a child's classes were multiplied."""
+    for place in range(count):
+        powers[place] += child_powers[pairs[2 * place + column]]
+
+
+@vector_kernel
+def scale_outside_one(outside, scales, count):
+    """What was multiplied on the way up is multiplied on the way down."""
+    for place in range(count):
+        store(outside, place * ROW, load(outside, place * ROW) * spread(scales[place]))
+
+
+@vector_kernel
+def go_down_one(outside, matrix, left_rows, right_rows, left_outside, right_outside, pairs, count, derivative):
+    """O of the children, and dP by columns."""
+    a, b, c, d = load(matrix, 0), load(matrix, 4), load(matrix, 8), load(matrix, 12)
+    s0, s1, s2, s3 = load(derivative, 0), load(derivative, 4), load(derivative, 8), load(derivative, 12)
+    for place in range(count):
+        left = np.int64(pairs[2 * place]) * ROW
+        right = np.int64(pairs[2 * place + 1]) * ROW
+        o, x, y = load(outside, place * ROW), load(left_rows, left), load(right_rows, right)
+        own = shift(outside, place * ROW)
+        down = (a * spread(own[0]) + b * spread(own[1])) + (c * spread(own[2]) + d * spread(own[3]))
+        p = x * y
+        s0 += o * spread_lane(p, 0)
+        s1 += o * spread_lane(p, 1)
+        s2 += o * spread_lane(p, 2)
+        s3 += o * spread_lane(p, 3)
+        store(left_outside, left, down * y + load(left_outside, left))
+        store(right_outside, right, down * x + load(right_outside, right))
+    store(derivative, 0, s0)
+    store(derivative, 4, s1)
+    store(derivative, 8, s2)
+    store(derivative, 12, s3)
+
+
+@vector_kernel
+def tip_derivative_one(derivative, outside, codes, count):
+    """dP of a tip by columns. A gap tells nothing of its branch and is left out."""
+    for code in range(count):
+        if codes[code] == ALL_STATES:
+            continue
+        own = load(outside, code * ROW)
+        for column in range(4):
+            if (codes[code] >> column) & 1:
+                store(derivative, 4 * column, load(derivative, 4 * column) + own)
+
+
+@vector_kernel
+def root_shares_one(shares, frequencies, first_rows, first, second_rows, second, third_rows, third, patterns):
+    """The likelihood of every pattern, from the messages of the root's three children."""
+    frequency = load(frequencies, 0)
+    for pattern in range(patterns):
+        x = load(first_rows, np.int64(first[pattern]) * ROW)
+        y = load(second_rows, np.int64(second[pattern]) * ROW)
+        z = load(third_rows, np.int64(third[pattern]) * ROW)
+        shares[pattern] = total(frequency * (x * y * z))
+
+
+@vector_kernel
+def weigh_shares_one(likelihoods, shares, weights, patterns):
+    """Add the category's share to the patterns' likelihoods."""
+    for pattern in range(patterns):
+        likelihoods[pattern] += shares[pattern] * weights[0]
+
+
+@vector_kernel
+def make_factors_one(shares, weights, scales, patterns, derivative):
+    """From shares to what O begins with: scale · weight; and the derivative for the category's weight."""
+    summed = 0.0
+    for pattern in range(patterns):
+        summed += scales[pattern] * shares[pattern]
+        shares[pattern] = scales[pattern] * weights[0]
+    derivative[0] += summed
+
+
+@vector_kernel
+def root_outside_one(
+    factors,
+    frequencies,
+    first_rows,
+    first,
+    second_rows,
+    second,
+    third_rows,
+    third,
+    patterns,
+    first_outside,
+    second_outside,
+    third_outside,
+    derivative,
+):
+    """O of the root's children, each pattern times its factor, and the derivative for each frequency."""
+    frequency, summed = load(frequencies, 0), load(derivative, 0)
+    for pattern in range(patterns):
+        x_row = np.int64(first[pattern]) * ROW
+        y_row = np.int64(second[pattern]) * ROW
+        z_row = np.int64(third[pattern]) * ROW
+        x, y, z = load(first_rows, x_row), load(second_rows, y_row), load(third_rows, z_row)
+        factor = spread(factors[pattern])
+        both = x * y
+        summed += factor * (both * z)
+        weight = factor * frequency
+        store(third_outside, z_row, load(third_outside, z_row) + weight * both)
+        weight *= z
+        store(first_outside, x_row, load(first_outside, x_row) + weight * y)
+        store(second_outside, y_row, load(second_outside, y_row) + weight * x)
+    store(derivative, 0, summed)
