@@ -167,3 +167,14 @@ def test_the_program_says_it_in_a_line_and_goes_on(tmp_path):
     assert done.stdout
     assert done.stderr.count("\n") == 1
     assert "compiled code cannot be kept (File too large)" in done.stderr
+
+
+def test_kernels_that_one_function_makes_are_not_mistaken_for_each_other():
+    def times(factor: int):
+        @kernel
+        def product(x):
+            return factor * x
+
+        return product
+
+    assert [times(factor)(5) for factor in (2, 3)] == [10, 15]

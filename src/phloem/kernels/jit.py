@@ -38,8 +38,9 @@ def vector_kernel(function: Function) -> Function:
 
 def _compile(function: Function, **options: Any) -> Function:
     compiled: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
-    with suppress(RuntimeError):  # no place to write the cache: every process compiles for itself
-        compiled._cache = KernelCache(function)
+    if function.__closure__ is None:  # one function within another has one name for any number of codes
+        with suppress(RuntimeError):  # no place to write the cache: every process compiles for itself
+            compiled._cache = KernelCache(function)
     return cast(Function, compiled)
 
 

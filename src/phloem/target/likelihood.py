@@ -134,9 +134,8 @@ def check_branch_lengths(topologies: TopologyBatch, branch_lengths: Tensor, taxo
         raise BadArgument(f"trees on {topologies.taxon_count} taxa for an alignment of {taxon_count}.")
     check_shape(topologies, branch_lengths)
     lengths = plain_values(branch_lengths)
-    good = (lengths >= 0) & (lengths < np.inf)
-    if not good.all():
-        tree, branch = np.argwhere(~good)[0]
+    if not (lengths.min(initial=0.0) >= 0 and lengths.max(initial=0.0) < np.inf):  # nan is neither
+        tree, branch = np.argwhere(~((lengths >= 0) & (lengths < np.inf)))[0]
         raise BadArgument(
             f"tree {tree + 1}, branch {branch}: length {lengths[tree, branch]:g}. "
             "Lengths must be finite and not negative."

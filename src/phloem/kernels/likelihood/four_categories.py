@@ -19,7 +19,6 @@ ROW = 16  # doubles: 4 states of 4 lanes
 MATRIX = 64  # doubles: 16 entries of 4 lanes
 ALL_STATES = 15
 SMALL, FACTOR = 2.0**-200, 2.0**200
-CHUNK = 32  # classes whose p are kept for the second half of the way down
 
 
 @vector_kernel
@@ -100,59 +99,48 @@ def scale_outside_four(outside, scales, count):
 
 
 @vector_kernel
-def go_down_four(outside, matrix, left_rows, right_rows, left_outside, right_outside, pairs, count, derivative, room):
-    """O of the children, and dP, in chunks: the second loop has its sums in registers, which one loop had not."""
-    for start in range(0, count, CHUNK):
-        end = min(start + CHUNK, count)
-        for place in range(start, end):
-            left = np.int64(pairs[2 * place]) * ROW
-            right = np.int64(pairs[2 * place + 1]) * ROW
-            row, kept = place * ROW, (place - start) * ROW
-            o0, o1 = load(outside, row), load(outside, row + 4)
-            o2, o3 = load(outside, row + 8), load(outside, row + 12)
-            for state in range(4):
-                entry = 4 * state
-                x, y = load(left_rows, left + entry), load(right_rows, right + entry)
-                store(room, kept + entry, x * y)
-                down = (load(matrix, entry) * o0 + load(matrix, entry + 16) * o1) + (
-                    load(matrix, entry + 32) * o2 + load(matrix, entry + 48) * o3
-                )
-                store(left_outside, left + entry, down * y + load(left_outside, left + entry))
-                store(right_outside, right + entry, down * x + load(right_outside, right + entry))
-        _add_outer(derivative, shift(outside, start * ROW), room, end - start)
-        _add_outer(shift(derivative, MATRIX // 2), shift(outside, start * ROW + ROW // 2), room, end - start)
+def go_down_four(outside, matrix, left_rows, right_rows, left_outside, right_outside, pairs, count, derivative):
+    """O of the children, and dP, whose sixteen sums are kept in registers where there are enough."""
+    a0, a1, a2, a3 = load(derivative, 0), load(derivative, 4), load(derivative, 8), load(derivative, 12)
+    b0, b1, b2, b3 = load(derivative, 16), load(derivative, 20), load(derivative, 24), load(derivative, 28)
+    c0, c1, c2, c3 = load(derivative, 32), load(derivative, 36), load(derivative, 40), load(derivative, 44)
+    d0, d1, d2, d3 = load(derivative, 48), load(derivative, 52), load(derivative, 56), load(derivative, 60)
+    for place in range(count):
+        left = np.int64(pairs[2 * place]) * ROW
+        right = np.int64(pairs[2 * place + 1]) * ROW
+        row = place * ROW
+        own = load(outside, row), load(outside, row + 4), load(outside, row + 8), load(outside, row + 12)
+        p = _descend(own, matrix, 0, left_rows, right_rows, left_outside, right_outside, left, right)
+        a0, b0, c0, d0 = a0 + own[0] * p, b0 + own[1] * p, c0 + own[2] * p, d0 + own[3] * p
+        p = _descend(own, matrix, 4, left_rows, right_rows, left_outside, right_outside, left + 4, right + 4)
+        a1, b1, c1, d1 = a1 + own[0] * p, b1 + own[1] * p, c1 + own[2] * p, d1 + own[3] * p
+        p = _descend(own, matrix, 8, left_rows, right_rows, left_outside, right_outside, left + 8, right + 8)
+        a2, b2, c2, d2 = a2 + own[0] * p, b2 + own[1] * p, c2 + own[2] * p, d2 + own[3] * p
+        p = _descend(own, matrix, 12, left_rows, right_rows, left_outside, right_outside, left + 12, right + 12)
+        a3, b3, c3, d3 = a3 + own[0] * p, b3 + own[1] * p, c3 + own[2] * p, d3 + own[3] * p
+    _store_row(derivative, a0, a1, a2, a3)
+    _store_row(shift(derivative, 16), b0, b1, b2, b3)
+    _store_row(shift(derivative, 32), c0, c1, c2, c3)
+    _store_row(shift(derivative, 48), d0, d1, d2, d3)
 
 
 @vector_kernel
-def _add_outer(derivative, outside, partials, count):
-    """Two rows of dP += O ⊗ p."""
-    a0, a1, a2, a3 = load(derivative, 0), load(derivative, 4), load(derivative, 8), load(derivative, 12)
-    b0, b1, b2, b3 = load(derivative, 16), load(derivative, 20), load(derivative, 24), load(derivative, 28)
-    for place in range(count):
-        row = place * ROW
-        first, second = load(outside, row), load(outside, row + 4)
-        p0, p1, p2, p3 = (
-            load(partials, row),
-            load(partials, row + 4),
-            load(partials, row + 8),
-            load(partials, row + 12),
-        )
-        a0 += first * p0
-        a1 += first * p1
-        a2 += first * p2
-        a3 += first * p3
-        b0 += second * p0
-        b1 += second * p1
-        b2 += second * p2
-        b3 += second * p3
-    store(derivative, 0, a0)
-    store(derivative, 4, a1)
-    store(derivative, 8, a2)
-    store(derivative, 12, a3)
-    store(derivative, 16, b0)
-    store(derivative, 20, b1)
-    store(derivative, 24, b2)
-    store(derivative, 28, b3)
+def _descend(own, matrix, column, left_rows, right_rows, left_outside, right_outside, left, right):
+    """D of one state, its share of the children's O, and p."""
+    x, y = load(left_rows, left), load(right_rows, right)
+    down = load(matrix, column) * own[0] + load(matrix, column + 16) * own[1]
+    down += load(matrix, column + 32) * own[2] + load(matrix, column + 48) * own[3]
+    store(left_outside, left, down * y + load(left_outside, left))
+    store(right_outside, right, down * x + load(right_outside, right))
+    return x * y
+
+
+@vector_kernel
+def _store_row(row, first, second, third, fourth):
+    store(row, 0, first)
+    store(row, 4, second)
+    store(row, 8, third)
+    store(row, 12, fourth)
 
 
 @vector_kernel
@@ -217,21 +205,26 @@ def root_outside_four(
     derivative,
 ):
     """O of the root's children, each pattern times its factors, and the derivative for each frequency, four lanes."""
-    for state in range(4):
-        entry = 4 * state
-        frequency = spread(frequencies[state])
-        summed = load(derivative, entry)
-        for pattern in range(patterns):
-            x_row = np.int64(first[pattern]) * ROW + entry
-            y_row = np.int64(second[pattern]) * ROW + entry
-            z_row = np.int64(third[pattern]) * ROW + entry
-            x, y, z = load(first_rows, x_row), load(second_rows, y_row), load(third_rows, z_row)
-            factor = load(factors, 4 * pattern)
-            both = x * y
-            summed += factor * (both * z)
-            weight = factor * frequency
-            store(third_outside, z_row, load(third_outside, z_row) + weight * both)
-            weight *= z
-            store(first_outside, x_row, load(first_outside, x_row) + weight * y)
-            store(second_outside, y_row, load(second_outside, y_row) + weight * x)
-        store(derivative, entry, summed)
+    f0, f1, f2, f3 = spread(frequencies[0]), spread(frequencies[1]), spread(frequencies[2]), spread(frequencies[3])
+    s0, s1, s2, s3 = load(derivative, 0), load(derivative, 4), load(derivative, 8), load(derivative, 12)
+    rows, outsides = (first_rows, second_rows, third_rows), (first_outside, second_outside, third_outside)
+    for pattern in range(patterns):
+        x, y, z = np.int64(first[pattern]) * ROW, np.int64(second[pattern]) * ROW, np.int64(third[pattern]) * ROW
+        factor = load(factors, 4 * pattern)
+        s0 += factor * _root_state(factor * f0, rows, outsides, x, y, z)
+        s1 += factor * _root_state(factor * f1, rows, outsides, x + 4, y + 4, z + 4)
+        s2 += factor * _root_state(factor * f2, rows, outsides, x + 8, y + 8, z + 8)
+        s3 += factor * _root_state(factor * f3, rows, outsides, x + 12, y + 12, z + 12)
+    _store_row(derivative, s0, s1, s2, s3)
+
+
+@vector_kernel
+def _root_state(weight, rows, outsides, x_place, y_place, z_place):
+    """O of one state of the root's children; returns the product of their messages."""
+    x, y, z = load(rows[0], x_place), load(rows[1], y_place), load(rows[2], z_place)
+    both = x * y
+    store(outsides[2], z_place, weight * both + load(outsides[2], z_place))
+    weight *= z
+    store(outsides[0], x_place, weight * y + load(outsides[0], x_place))
+    store(outsides[1], y_place, weight * x + load(outsides[1], y_place))
+    return both * z

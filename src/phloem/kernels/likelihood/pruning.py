@@ -21,7 +21,6 @@ from phloem.kernels.jit import at, vector_kernel
 from phloem.kernels.lanes import clear, load, spread, store, total
 from phloem.kernels.likelihood.classes import Plans
 from phloem.kernels.likelihood.four_categories import (
-    CHUNK,
     FACTOR,
     SMALL,
     add_powers_four,
@@ -149,7 +148,7 @@ def _make_workspace(branches, groups, lanes, rows, patterns):
         np.empty(patterns),
         np.empty(patterns),
         np.empty(patterns),
-        np.empty(3 * MATRIX + CHUNK * ENTRIES),
+        np.empty(3 * MATRIX),
     )
 
 
@@ -295,13 +294,13 @@ def _site_likelihoods(tree, block, plans, classes, columns, rates, lanes, rescal
             weigh_shares_one(at(work.likelihoods, 0), shares, weights, patterns)
         else:
             weigh_shares_four(at(work.likelihoods, 0), shares, weights, patterns)
-    smallest = 1.0
+    tiny = 0
     for pattern in range(patterns):
         likelihood = work.likelihoods[pattern]
-        smallest = min(smallest, likelihood)
-        site_values[start + pattern] = log_above_zero(likelihood) - work.site_powers[pattern] * LOG_FACTOR
+        tiny += likelihood < LEAST_NORMAL
         work.site_scales[pattern] = columns.weights[start + pattern] / likelihood
-    if smallest < LEAST_NORMAL:
+        site_values[start + pattern] = log_above_zero(likelihood) - work.site_powers[pattern] * LOG_FACTOR
+    if tiny:
         for pattern in range(patterns):
             likelihood = work.likelihoods[pattern]
             if likelihood < LEAST_NORMAL:
@@ -449,7 +448,7 @@ def _go_down(children, subsplits, classes, block, codes, group, lanes, work):
         if lanes == 1:
             go_down_one(*arguments)
         else:
-            go_down_four(*arguments, at(work.small, 3 * MATRIX))
+            go_down_four(*arguments)
 
 
 @vector_kernel
