@@ -62,9 +62,9 @@ def test_scores_are_the_likelihoods_of_the_trees_that_moves_lead_to(topology, se
     for place, move in enumerate(scored.moves.tolist()):
         moved, moved_lengths = after(topology, lengths, move, scored.lengths[place])
         expected = log_likelihood(surface, moved, moved_lengths)
-        assert scored.log_likelihoods[place] == pytest.approx(expected, rel=1e-11)
+        assert scored.log_likelihoods[place] == pytest.approx(expected, rel=1e-6)
         sites = pattern_log_likelihoods(surface, moved, moved_lengths)
-        np.testing.assert_allclose(scored.sites[place, : len(sites)], sites, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(scored.sites[place, : len(sites)], sites, rtol=1e-5, atol=1e-5)
         tree.place(topology, lengths)
         tree.interchange(move, scored.lengths[place])
         found, found_lengths = tree.current()
