@@ -215,13 +215,17 @@ def test_nothing_is_written_outside_the_tables(topology, seed):
     surface, lengths = surface_of(topology, seed, "HKY"), random_lengths(topology, seed)
     tree = SearchTree(surface)
     edge, mark, guarded = 64, 77, []
-    tables = {}
-    for name, table in tree._tables._asdict().items():
-        room = np.full(table.size + 2 * edge, mark, table.dtype)
-        tables[name] = room[edge:-edge].reshape(table.shape)
-        tables[name][...] = table
-        guarded.append(room)
-    tree._tables = tree._tables._replace(**tables)
+
+    def surrounded(tables):
+        parts = {}
+        for name, table in tables._asdict().items():
+            room = np.full(table.size + 2 * edge, mark, table.dtype)
+            parts[name] = room[edge:-edge].reshape(table.shape)
+            parts[name][...] = table
+            guarded.append(room)
+        return tables._replace(**parts)
+
+    tree._tables, tree._branch = surrounded(tree._tables), surrounded(tree._branch)
     tree.place(topology, lengths)
     tree.smooth(2, 0.01)
     tree.score(tree.inner_branches, least=-np.inf, tolerance=0.1)

@@ -103,7 +103,7 @@ def four_lanes(pointer):
 
 @vector_kernel
 def product(coefficients, values):
-    """The sum of four products."""
+    """The sum of four products, one after the other: two sums at a time need more registers than there are."""
     total = coefficients[0] * values[0]
     total = coefficients[1] * values[1] + total
     total = coefficients[2] * values[2] + total

@@ -6,8 +6,8 @@ state at v's parent. A join carries two of them along their branches and multipl
 
     below[v] = (P below[left]) · (P below[right])        above[v] = (P above[parent]) · (P below[sibling])
 
-The layout of partials, and what an end is: see branch.py. Single precision is enough for a search, whose tolerances are
-a thousand times as large as what rounding does to a log-likelihood, and half the memory to go through.
+The layout of partials, and what an end is: see branch.py. Single precision is half the memory to go through, and enough
+for a search: rounding changes the log-likelihoods of usual alignments by less than a fifth of its tightest tolerance.
 """
 
 from typing import NamedTuple
