@@ -218,7 +218,7 @@ def test_reports_rise_and_stay_below_one(noisy):
     values = [news.log_likelihood for news in reports]
     assert values == sorted(values)
     assert reports[-1].climbs == found.climbs
-    assert found.log_likelihood >= values[-1] - 1e-6
+    assert found.log_likelihood >= values[-1] - 1e-3  # those on the way are in single precision
 
 
 def test_a_search_told_to_stop_before_it_begins_does_so_at_once():

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import expm
 
-from phloem.kernels.likelihood.blocks import BLOCK
+from phloem.kernels.search.lanes import LANES
 from phloem.search.surface import NO_MOVES, SearchTree, Surface, pattern_tables, rate_tables, search_patterns, tip_rows
 from phloem.trees.generation import nni_neighbors
 from phloem.trees.topology import TopologyBatch
@@ -116,10 +116,10 @@ def test_all_nodes_but_taxon_0_and_its_neighbour_can_move(topology):
     assert set(tree.inner_branches.tolist()) == set(range(topology.taxon_count, topology.node_count - 1))
 
 
-@pytest.mark.parametrize("sites", [1, 32, 33])
+@pytest.mark.parametrize("sites", [1, LANES, LANES + 1])
 def test_patterns_fill_whole_blocks(sites):
     surface = Surface(random_patterns(5, sites, 3), MODELS["GTR+G4"])
-    assert surface.width % 32 == 0
+    assert surface.width % LANES == 0
     assert surface.taxon_count == 5
     assert surface.tables.weights.sum() == sites
 
@@ -143,10 +143,13 @@ def test_the_first_eigenvalue_is_zero_and_its_row_the_frequencies(name):
     assert rates.equal == (name == "JC")
     np.testing.assert_array_equal(rates.terms[1:], rates.exponents[:, 1:].ravel()[: len(rates.terms) - 1])
     assert len(rates.terms) == (2 if name == "JC" else 1 + 3 * len(rates.exponents))
-    np.testing.assert_allclose(rates.category_weights, MODELS[name].site_rates.weights().numpy())
+    shares = MODELS[name].site_rates.weights().numpy()[:, None, None]
+    np.testing.assert_allclose(rates.one_end[:, 1:], shares * rates.spectral[1:], rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(rates.one_end[:, 0], shares[:, 0] * rates.frequencies, rtol=1e-6)
+    np.testing.assert_allclose(rates.other_end, rates.spectral, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("sites", [1, BLOCK, BLOCK + 1, 100])
+@pytest.mark.parametrize("sites", [1, LANES, LANES + 1, 100])
 @pytest.mark.parametrize("name", MODELS)
 def test_blocks_hold_the_patterns_and_what_fills_them_up_weighs_nothing(name, sites):
     model = MODELS[name]
@@ -154,18 +157,17 @@ def test_blocks_hold_the_patterns_and_what_fills_them_up_weighs_nothing(name, si
     count = len(patterns)
     tables = pattern_tables(patterns, model)
     weights = tables.weights.ravel()
-    assert len(weights) % BLOCK == 0
-    assert 0 <= len(weights) - count < BLOCK
+    assert len(weights) % LANES == 0
+    assert 0 <= len(weights) - count < LANES
     np.testing.assert_array_equal(weights[:count], patterns.counts)
     assert (weights[count:] == 0).all()
-    rows = tip_rows(patterns, 3)
-    flat = rows.transpose(0, 2, 1, 4, 3).reshape(5, 3, -1, 4)  # (taxa, categories, patterns, states)
-    for category in range(3):
-        np.testing.assert_array_equal(flat[:, category, :count], patterns.tip_partials)
-    assert (flat[:, :, count:] == 1).all()
+    flat = tip_rows(patterns).transpose(0, 1, 3, 2).reshape(5, -1, 4)  # (taxa, patterns, states)
+    np.testing.assert_array_equal(flat[:, :count], patterns.tip_partials)
+    assert (flat[:, count:] == 1).all()
     share = 0.0 if model.site_rates.invariant is None else model.site_rates.invariant.item()
     common = patterns.tip_partials.all(axis=0) @ model.frequencies.numpy()
-    np.testing.assert_allclose(tables.constant.ravel()[:count], share * common)
+    np.testing.assert_allclose(tables.constant.ravel()[:count], share * common, rtol=1e-6)
+    assert tables.has_constant == bool((share * common).any())
 
 
 def test_jukes_cantor_merges_patterns_that_other_models_tell_apart():

@@ -1,20 +1,22 @@
 """The likelihood surface that a search climbs: one alignment, one model, and trees on it that change in place."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from phloem.arrays import FloatArray, IntArray, RealArray, WordArray
 from phloem.data.patterns import SitePatterns, merge_relabelled
-from phloem.kernels.likelihood.blocks import BLOCK, MATRIX
+from phloem.kernels.search.branch import MATRIX, BranchTables, PatternTables, RateTables
+from phloem.kernels.search.lanes import LANES
 from phloem.kernels.search.moves import cut_off, graft_into, score_interchanges, score_regrafts
-from phloem.kernels.search.partials import PatternTables, RateTables, TreeTables, smooth
+from phloem.kernels.search.partials import TreeTables, smooth
 from phloem.kernels.trees.clades import topology_keys
-from phloem.target.likelihood import in_blocks, tips_in_blocks
 from phloem.target.substitution import SubstitutionModel, symmetrize
 from phloem.trees.topology import TopologyBatch, taxon_keys
 
 NO_MOVES: IntArray = np.empty(0, np.int32)
+CACHE_LINE = 64  # bytes
 
 
 def search_patterns(patterns: SitePatterns, model: SubstitutionModel) -> SitePatterns:
@@ -30,13 +32,17 @@ def rate_tables(model: SubstitutionModel) -> RateTables:
     values, vectors = values[::-1].copy(), vectors[:, ::-1]  # that of zero is the largest
     values[0] = 0.0
     exponents = model.site_rates.rates().detach().numpy()[:, None] * values
+    frequencies = np.ascontiguousarray(model.frequencies.detach().numpy())
+    spectral = np.ascontiguousarray((vectors * root[:, None]).T)
+    shares = model.site_rates.weights().detach().numpy()[:, None, None]
     return RateTables(
         equal=int(model.is_jukes_cantor),
-        frequencies=np.ascontiguousarray(model.frequencies.detach().numpy()),
-        spectral=np.ascontiguousarray((vectors * root[:, None]).T),
+        frequencies=frequencies,
+        spectral=spectral,
         exponents=exponents,
-        category_weights=model.site_rates.weights().detach().numpy(),
         terms=np.array([0.0, values[1]]) if model.is_jukes_cantor else np.append(0.0, exponents[:, 1:]),
+        one_end=(shares * np.concatenate([frequencies[None], spectral[1:]])).astype(np.float32),
+        other_end=spectral.astype(np.float32),
     )
 
 
@@ -46,13 +52,28 @@ def pattern_tables(patterns: SitePatterns, model: SubstitutionModel) -> PatternT
     if model.site_rates.invariant is not None:
         common = np.bitwise_and.reduce(patterns.states, axis=0)[:, None] >> np.arange(4) & 1  # (patterns, 4)
         constant = model.site_rates.invariant.item() * (common @ model.frequencies.detach().numpy())
-    return PatternTables(in_blocks(patterns.counts), in_blocks(constant))
+    return PatternTables(_in_blocks(patterns.counts, 0.0), _in_blocks(constant, 0.0), int(constant.any()))
 
 
-def tip_rows(patterns: SitePatterns, categories: int) -> FloatArray:
-    """Partials of the tips, the same in every category, (taxa, blocks, categories, 4, BLOCK)."""
-    rows = tips_in_blocks(patterns).swapaxes(2, 3)[:, :, None]
-    return np.ascontiguousarray(np.broadcast_to(rows, (*rows.shape[:2], categories, 4, BLOCK)))
+def tip_rows(patterns: SitePatterns) -> RealArray:
+    """Partials of the tips, (taxa, blocks, 4, LANES); nothing is known of patterns that fill up the last block."""
+    return np.ascontiguousarray(_in_blocks(patterns.tip_partials.swapaxes(1, 2), 1.0).swapaxes(1, 2))
+
+
+def _in_blocks(values: FloatArray, padding: float) -> RealArray:
+    """The last axis, patterns, as (blocks, LANES) in single precision, with the last block filled up."""
+    *others, count = values.shape
+    padded = np.full((*others, -(-count // LANES) * LANES), padding, np.float32)
+    padded[..., :count] = values
+    return padded.reshape(*others, -1, LANES)
+
+
+def _aligned(shape: tuple[int, ...]) -> RealArray:
+    """An array that begins on a cache line: vectors that straddle two lines take twice as long to load."""
+    size = 4 * math.prod(shape)
+    room = np.empty(size + CACHE_LINE, np.uint8)
+    start = -room.ctypes.data % CACHE_LINE
+    return room[start : start + size].view(np.float32).reshape(shape)
 
 
 class Surface:
@@ -63,7 +84,9 @@ class Surface:
         self.model = model
         self.rates = rate_tables(model)
         self.tables = pattern_tables(self.patterns, model)
-        self.tips = tip_rows(self.patterns, len(self.rates.exponents))
+        rows = tip_rows(self.patterns)
+        self.tips = _aligned(rows.shape)
+        self.tips[...] = rows
         self.taxon_keys = np.ascontiguousarray(taxon_keys(len(patterns.taxa))[:, 0])
 
     @property
@@ -74,6 +97,16 @@ class Surface:
     def width(self) -> int:
         """Patterns with those that fill up the last block."""
         return int(self.tables.weights.size)
+
+    def branch_tables(self) -> BranchTables:
+        """Room for the likelihood along a branch."""
+        blocks, terms = len(self.tables.weights), len(self.rates.terms)
+        return BranchTables(
+            terms=_aligned((blocks, terms, LANES)),
+            steps=np.empty((blocks, LANES), np.int32),
+            growth=np.empty((3, terms), np.float32),
+            logarithms=np.empty((blocks, LANES)),
+        )
 
 
 class ScoredMoves(NamedTuple):
@@ -90,22 +123,22 @@ class SearchTree:
 
     def __init__(self, surface: Surface) -> None:
         self._surface = surface
-        taxa, blocks, categories = surface.tips.shape[:3]
-        nodes = 2 * taxa - 2
+        taxa, blocks = surface.tips.shape[:2]
+        nodes, categories = 2 * taxa - 2, len(surface.rates.exponents)
         self._tables = TreeTables(
             parent=np.empty(nodes, np.int32),
             children=np.empty((nodes, 2), np.int32),
             lengths=np.zeros(nodes),
-            matrices=np.zeros((nodes, categories, MATRIX)),
-            below=np.empty((nodes, blocks, categories, 4, BLOCK)),
-            above=np.empty((nodes, blocks, categories, 4, BLOCK)),
-            below_steps=np.zeros((nodes, blocks, BLOCK), np.int32),
-            above_steps=np.zeros((nodes, blocks, BLOCK), np.int32),
+            matrices=np.zeros((nodes, categories, MATRIX), np.float32),
+            tips=surface.tips,
+            below=_aligned((nodes - taxa, blocks, categories, 4, LANES)),
+            above=_aligned((nodes, blocks, categories, 4, LANES)),
+            below_steps=np.zeros((nodes, blocks, LANES), np.int32),
+            above_steps=np.zeros((nodes, blocks, LANES), np.int32),
             order=np.empty(nodes, np.int32),
             places=np.empty(nodes, np.int32),
         )
-        self._tables.below[:taxa] = surface.tips
-        self._terms = np.empty((blocks, len(surface.rates.terms), BLOCK))
+        self._branch = surface.branch_tables()
         self.sites = np.empty(surface.width)  # log-likelihoods of the patterns after the last smoothing
 
     def place(self, topology: TopologyBatch, lengths: FloatArray) -> None:
@@ -129,7 +162,7 @@ class SearchTree:
     def smooth(self, passes: int, tolerance: float) -> float:
         """Fit all branch lengths, and make the partials ready for `score`; the log-likelihood."""
         surface = self._surface
-        return smooth(self._tables, surface.rates, surface.tables, self._terms, self.sites, passes, tolerance)
+        return smooth(self._tables, surface.rates, surface.tables, self._branch, self.sites, passes, tolerance)
 
     def score(self, branches: IntArray, *, least: float, tolerance: float) -> ScoredMoves:
         """Both interchanges across each branch."""
@@ -139,7 +172,7 @@ class SearchTree:
         scored = ScoredMoves(
             moves, np.empty(len(moves)), np.empty((len(moves), 5)), np.empty((len(moves), surface.width), np.float32)
         )
-        score_interchanges(self._tables, surface.rates, surface.tables, self._terms, least, tolerance, *scored)
+        score_interchanges(self._tables, surface.rates, surface.tables, self._branch, least, tolerance, *scored)
         return scored
 
     @property
@@ -172,7 +205,7 @@ class SearchTree:
         """The branches that the subtree below a node could move to, and log-likelihoods with only its branch fitted."""
         surface = self._surface
         return score_regrafts(
-            self._tables, surface.rates, surface.tables, self._terms, node, tolerance, np.empty(surface.width)
+            self._tables, surface.rates, surface.tables, self._branch, node, tolerance, np.empty(surface.width)
         )
 
     @property

@@ -204,7 +204,7 @@ class TreeSearch:
 def first_starts(surface: Surface, patterns: SitePatterns, *, stream: RandomStream, stop: Event) -> list[Start]:
     """The best of many parsimony trees and one of neighbour joining, best first."""
     room = SearchTree(surface)
-    distances = pair_distances(surface.rates, surface.tables, surface.tips, ROUGH)
+    distances = pair_distances(surface.rates, surface.tables, surface.branch_tables(), surface.tips, ROUGH)
     joined, lengths = neighbor_joining(np.minimum(distances, SATURATED))
     scored: dict[int, Start] = {}
     for number in range(1 + PARSIMONY_TREES):

@@ -12,8 +12,8 @@ from scipy.linalg import expm
 from scipy.optimize import minimize_scalar
 
 from phloem.data.patterns import compress
+from phloem.kernels.search.branch import SHORTEST
 from phloem.kernels.search.distances import join_neighbors, pair_distances
-from phloem.kernels.search.partials import SHORTEST
 from phloem.search.surface import Surface
 from phloem.trees.topology import TopologyBatch
 from reference.plain_distances import path_distances, split_lengths
@@ -24,7 +24,7 @@ seeds = st.integers(0, 2**32)
 
 
 def distances_of(surface, tolerance=1e-8):
-    return pair_distances(surface.rates, surface.tables, surface.tips, tolerance)
+    return pair_distances(surface.rates, surface.tables, surface.branch_tables(), surface.tips, tolerance)
 
 
 def only(patterns, kept):

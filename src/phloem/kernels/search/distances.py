@@ -11,27 +11,28 @@ until three are left, which meet in the root. Distances along a tree give that t
 
 import numpy as np
 
-from phloem.arrays import FloatArray, IntArray
+from phloem.arrays import FloatArray, IntArray, RealArray
 from phloem.kernels.jit import at, kernel, vector_kernel
-from phloem.kernels.likelihood.blocks import BLOCK
-from phloem.kernels.search.partials import PatternTables, RateTables, best_length, fill_terms
+from phloem.kernels.search.branch import STATES, BranchTables, PatternTables, RateTables, best_length, fill_terms
+from phloem.kernels.search.lanes import LANES
 
 START = 0.1  # of the search for a distance
 
 
 @vector_kernel
-def pair_distances(rates: RateTables, patterns: PatternTables, tips: FloatArray, tolerance: float) -> FloatArray:
-    """The length of the branch between every two tips (taxa, blocks, categories, 4, BLOCK), (taxa, taxa)."""
-    taxa, blocks, categories = tips.shape[:3]
-    size = tips[0].size
-    terms = np.empty((blocks, len(rates.terms), BLOCK))
-    steps = np.zeros(blocks * BLOCK, np.int32)
+def pair_distances(
+    rates: RateTables, patterns: PatternTables, branch: BranchTables, tips: RealArray, tolerance: float
+) -> FloatArray:
+    """The length of the branch between every two tips (taxa, blocks, 4, LANES), (taxa, taxa)."""
+    taxa, blocks = tips.shape[:2]
+    steps = np.zeros(blocks * LANES, np.int32)
     distances = np.zeros((taxa, taxa))
     for first in range(taxa):
         for second in range(first):
-            x, y = at(tips, first * size), at(tips, second * size)
-            fill_terms(terms, rates, patterns, categories, x, at(steps, 0), y, at(steps, 0))
-            distances[first, second] = best_length(terms, rates.terms, patterns.weights, START, tolerance)
+            x, y = at(tips, first * blocks * STATES), at(tips, second * blocks * STATES)
+            none = at(steps, 0)
+            fill_terms(branch, rates, patterns, len(rates.exponents), (x, 0, none), (y, 0, none))
+            distances[first, second] = best_length(branch, rates.terms, patterns.weights, START, tolerance)
             distances[second, first] = distances[first, second]
     return distances
 

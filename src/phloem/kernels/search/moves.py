@@ -13,19 +13,26 @@ import numpy as np
 
 from phloem.arrays import FloatArray, IntArray
 from phloem.kernels.jit import at, vector_kernel
-from phloem.kernels.likelihood.blocks import BLOCK, MATRIX, STATES
-from phloem.kernels.search.partials import (
+from phloem.kernels.search.branch import (
+    MATRIX,
+    STATES,
+    BranchTables,
     PatternTables,
     RateTables,
-    TreeTables,
     best_length,
+    fill_matrices,
+    fill_terms,
+    log_likelihood,
+)
+from phloem.kernels.search.lanes import LANES
+from phloem.kernels.search.partials import (
+    TreeTables,
+    end_above,
+    end_below,
     fill_all_above,
     fill_all_below,
     fill_below,
-    fill_matrices,
-    fill_terms,
     join,
-    log_likelihood,
 )
 from phloem.kernels.trees.surgery import cut, graft, list_from_top, sibling_of
 
@@ -37,7 +44,7 @@ def score_interchanges(
     tree: TreeTables,
     rates: RateTables,
     patterns: PatternTables,
-    terms: FloatArray,
+    branch: BranchTables,
     least: float,
     tolerance: float,
     moves: IntArray,
@@ -51,10 +58,10 @@ def score_interchanges(
     is below `least`, the other branches keep their lengths.
     """
     blocks, categories = tree.below.shape[1], tree.below.shape[2]
-    size, width, matrix = blocks * categories * STATES, blocks * BLOCK, categories * MATRIX
-    room = np.empty((3, blocks, categories, 4, BLOCK))
-    counts = np.empty((3, blocks, BLOCK), np.int32)
-    matrices = np.empty((5, categories, MATRIX))
+    matrix = categories * MATRIX
+    room = np.empty((3, blocks, categories, 4, LANES), np.float32)
+    counts = np.empty((3, blocks, LANES), np.int32)
+    matrices = np.empty((5, categories, MATRIX), np.float32)
     around = np.empty(5, np.int64)
     for place in range(len(moves)):
         node = moves[place] // 2
@@ -62,91 +69,60 @@ def score_interchanges(
         moved, kept = tree.children[node, moves[place] % 2], tree.children[node, 1 - moves[place] % 2]
         around[0], around[1], around[2], around[3], around[4] = node, sibling, kept, moved, above
         own = lengths[place]
-        for branch in range(5):
-            own[branch] = tree.lengths[around[branch]]
-            matrices[branch] = tree.matrices[around[branch]]
-        # Partials at the far ends of the four outer branches, and their counts of rescalings.
-        ends = (
-            at(tree.below, sibling * size),
-            at(tree.below, kept * size),
-            at(tree.below, moved * size),
-            at(tree.above, above * size),
-        )
-        end_counts = (
-            at(tree.below_steps, sibling * width),
-            at(tree.below_steps, kept * width),
-            at(tree.below_steps, moved * width),
-            at(tree.above_steps, above * width),
-        )
+        for number in range(5):
+            own[number] = tree.lengths[around[number]]
+            matrices[number] = tree.matrices[around[number]]
+        # The far ends of the four outer branches: two at v, two at u.
+        ends = end_below(tree, sibling), end_below(tree, kept), end_below(tree, moved), end_above(tree, above)
         for row in range(2):
-            _join_pair(rates, blocks, categories, room, counts, row, ends, end_counts, matrices)
-        values[place] = _fit_middle(
-            rates, patterns, terms, categories, room, counts, matrices, own, tolerance, sites[place]
-        )
+            _join_pair(rates, room, counts, row, ends, matrices)
+        values[place] = _fit_middle(rates, patterns, branch, room, counts, matrices, own, tolerance, sites[place])
         if values[place] < least:
             continue
         for row in range(2):  # the two branches at v, then the two at u
             for column in range(2):
                 outer, beside = 2 * row + column, 2 * row + 1 - column
-                join(
-                    rates.equal,
-                    blocks,
-                    categories,
-                    at(room, SIDE * size),
-                    at(counts, SIDE * width),
-                    ends[beside],
-                    end_counts[beside],
-                    at(matrices, (1 + beside) * matrix),
-                    at(room, (1 - row) * size),
-                    at(counts, (1 - row) * width),
-                    at(matrices, 0),
-                )
-                fill_terms(
-                    terms,
-                    rates,
-                    patterns,
-                    categories,
-                    ends[outer],
-                    end_counts[outer],
-                    at(room, SIDE * size),
-                    at(counts, SIDE * width),
-                )
-                own[1 + outer] = best_length(terms, rates.terms, patterns.weights, own[1 + outer], tolerance)
+                side = _scratch_end(room, counts, SIDE)
+                across = _scratch_end(room, counts, 1 - row)
+                beside_matrix = at(matrices, (1 + beside) * matrix)
+                join(rates.equal, blocks, categories, side, ends[beside], beside_matrix, across, at(matrices, 0))
+                fill_terms(branch, rates, patterns, categories, ends[outer], side)
+                own[1 + outer] = best_length(branch, rates.terms, patterns.weights, own[1 + outer], tolerance)
                 fill_matrices(matrices[1 + outer], rates, own[1 + outer])
-            _join_pair(rates, blocks, categories, room, counts, row, ends, end_counts, matrices)
-        values[place] = _fit_middle(
-            rates, patterns, terms, categories, room, counts, matrices, own, tolerance, sites[place]
-        )
+            _join_pair(rates, room, counts, row, ends, matrices)
+        values[place] = _fit_middle(rates, patterns, branch, room, counts, matrices, own, tolerance, sites[place])
 
 
 @vector_kernel
-def _join_pair(rates, blocks, categories, room, counts, row, ends, end_counts, matrices):
+def _scratch_end(room, counts, row):
+    return at(room, row * room[0].size), STATES, at(counts, row * counts[0].size)
+
+
+@vector_kernel
+def _join_pair(rates, room, counts, row, ends, matrices):
     """The partials at v (row LOWER) or at u (row UPPER) from the two outer branches there."""
+    blocks, categories = room.shape[1], room.shape[2]
     first, second = 2 * row, 2 * row + 1
     join(
         rates.equal,
         blocks,
         categories,
-        at(room, row * blocks * categories * STATES),
-        at(counts, row * blocks * BLOCK),
+        _scratch_end(room, counts, row),
         ends[first],
-        end_counts[first],
         at(matrices, (1 + first) * categories * MATRIX),
         ends[second],
-        end_counts[second],
         at(matrices, (1 + second) * categories * MATRIX),
     )
 
 
 @vector_kernel
-def _fit_middle(rates, patterns, terms, categories, room, counts, matrices, lengths, tolerance, sites):
-    """Fit branch v between its two partials; the log-likelihood of the tree."""
-    size, width = room[0].size, counts[0].size
-    x, x_steps, y, y_steps = at(room, 0), at(counts, 0), at(room, size), at(counts, width)
-    fill_terms(terms, rates, patterns, categories, x, x_steps, y, y_steps)
-    lengths[0] = best_length(terms, rates.terms, patterns.weights, lengths[0], tolerance)
+def _fit_middle(rates, patterns, branch, room, counts, matrices, lengths, tolerance, sites):
+    """Fit branch v between its two ends; the log-likelihood of the tree."""
+    lower, upper = _scratch_end(room, counts, LOWER), _scratch_end(room, counts, UPPER)
+    fill_terms(branch, rates, patterns, room.shape[2], lower, upper)
+    lengths[0] = best_length(branch, rates.terms, patterns.weights, lengths[0], tolerance)
     fill_matrices(matrices[0], rates, lengths[0])
-    return log_likelihood(terms, rates.terms, patterns.weights, lengths[0], x_steps, y_steps, sites)
+    return log_likelihood(branch, rates.terms, patterns.weights, lengths[0], sites)
 
 
 @vector_kernel
@@ -171,7 +147,7 @@ def score_regrafts(
     tree: TreeTables,
     rates: RateTables,
     patterns: PatternTables,
-    terms: FloatArray,
+    branch: BranchTables,
     node: int,
     tolerance: float,
     sites: FloatArray,
@@ -181,7 +157,6 @@ def score_regrafts(
     The node is neither taxon 0 nor its neighbour. The tree comes back as it was, except for its partials.
     """
     blocks, categories = tree.below.shape[1], tree.below.shape[2]
-    size, width = blocks * categories * STATES, blocks * BLOCK
     parent, children, lengths = tree.parent.copy(), tree.children.copy(), tree.lengths.copy()
     fill_all_below(tree, rates)
     sibling = cut_off(tree, node)
@@ -191,32 +166,21 @@ def score_regrafts(
         fill_below(tree, rates.equal, changed)
         changed = tree.parent[changed]
     fill_all_above(tree, rates)
-    middle = np.empty((blocks, categories, 4, BLOCK))
-    steps = np.empty((blocks, BLOCK), np.int32)
-    half = np.empty((categories, MATRIX))
+    room = np.empty((1, blocks, categories, 4, LANES), np.float32)
+    counts = np.empty((1, blocks, LANES), np.int32)
+    half = np.empty((categories, MATRIX), np.float32)
     count = list_from_top(tree.children, tree.order)
     places = tree.order[:count].copy()
     values = np.empty(count)
     for number in range(count):
         place = places[number]
         fill_matrices(half, rates, 0.5 * tree.lengths[place])
-        join(
-            rates.equal,
-            blocks,
-            categories,
-            at(middle, 0),
-            at(steps, 0),
-            at(tree.below, place * size),
-            at(tree.below_steps, place * width),
-            at(half, 0),
-            at(tree.above, place * size),
-            at(tree.above_steps, place * width),
-            at(half, 0),
-        )
-        x, x_steps = at(tree.below, node * size), at(tree.below_steps, node * width)
-        fill_terms(terms, rates, patterns, categories, x, x_steps, at(middle, 0), at(steps, 0))
-        length = best_length(terms, rates.terms, patterns.weights, tree.lengths[node], tolerance)
-        values[number] = log_likelihood(terms, rates.terms, patterns.weights, length, x_steps, at(steps, 0), sites)
+        low, high = end_below(tree, place), end_above(tree, place)
+        middle = _scratch_end(room, counts, 0)  # here, not before: the loop is what keeps the arrays alive
+        join(rates.equal, blocks, categories, middle, low, at(half, 0), high, at(half, 0))
+        fill_terms(branch, rates, patterns, categories, end_below(tree, node), middle)
+        length = best_length(branch, rates.terms, patterns.weights, tree.lengths[node], tolerance)
+        values[number] = log_likelihood(branch, rates.terms, patterns.weights, length, sites)
     tree.parent[:] = parent
     tree.children[:] = children
     tree.lengths[:] = lengths
