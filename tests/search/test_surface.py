@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import expm
 
-from phloem.kernels.search.lanes import LANES
+from phloem.kernels.search.branch import LANES
 from phloem.search.surface import NO_MOVES, SearchTree, Surface, pattern_tables, rate_tables, search_patterns, tip_rows
 from phloem.trees.generation import nni_neighbors
 from phloem.trees.topology import TopologyBatch

@@ -7,8 +7,7 @@ import numpy as np
 
 from phloem.arrays import FloatArray, IntArray, RealArray, WordArray
 from phloem.data.patterns import SitePatterns, merge_relabelled
-from phloem.kernels.search.branch import MATRIX, BranchTables, PatternTables, RateTables
-from phloem.kernels.search.lanes import LANES
+from phloem.kernels.search.branch import LANES, MATRIX, BranchTables, PatternTables, RateTables
 from phloem.kernels.search.moves import cut_off, graft_into, score_interchanges, score_regrafts
 from phloem.kernels.search.partials import TreeTables, smooth
 from phloem.kernels.trees.clades import topology_keys

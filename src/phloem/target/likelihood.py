@@ -10,27 +10,11 @@ from phloem.arrays import FloatArray
 from phloem.autograd import Operation, check_tensors, plain_values
 from phloem.data.patterns import SitePatterns, merge_relabelled
 from phloem.errors import BadArgument
-from phloem.kernels.likelihood.blocks import BLOCK
 from phloem.target.pruning import Pruning
 from phloem.target.rates import ModelRates
 from phloem.target.substitution import SubstitutionModel, jc69
 from phloem.threads import available_threads
 from phloem.trees.topology import TopologyBatch
-
-
-def in_blocks(values: FloatArray) -> FloatArray:
-    """One value a pattern, (blocks, BLOCK), the last block padded with zeros."""
-    padded = np.zeros(-(-len(values) // BLOCK) * BLOCK)
-    padded[: len(values)] = values
-    return padded.reshape(-1, BLOCK)
-
-
-def tips_in_blocks(patterns: SitePatterns) -> FloatArray:
-    """Tip partials, (taxa, blocks, BLOCK, 4), the last block padded with patterns of which nothing is known."""
-    taxa, count = patterns.states.shape
-    padded = np.ones((taxa, -(-count // BLOCK) * BLOCK, 4))
-    padded[:, :count] = patterns.tip_partials
-    return padded.reshape(taxa, -1, BLOCK, 4)
 
 
 class TreeLikelihood:

@@ -11,6 +11,7 @@ from scipy.optimize import minimize_scalar
 
 from phloem.kernels.jit import at, kernel
 from phloem.kernels.search.branch import (
+    LANES,
     LOG_FACTOR,
     LONGEST,
     MOST_SCALING,
@@ -23,7 +24,6 @@ from phloem.kernels.search.branch import (
     fill_terms,
     log_likelihood,
 )
-from phloem.kernels.search.lanes import LANES
 from phloem.search.surface import rate_tables
 from support.search_cases import MODELS
 

@@ -7,7 +7,7 @@ sums of four lanes times one number each. What m, p, O and D are is said in four
 import numpy as np
 
 from phloem.kernels.jit import shift, vector_kernel
-from phloem.kernels.lanes import least, load, smaller, spread, spread_lane, store, total
+from phloem.kernels.lanes import four_at, four_of, least_of, put, repeat_lane, smaller, sum_of
 from phloem.kernels.likelihood.four_categories import ALL_STATES, FACTOR, SMALL
 
 ROW = 4  # doubles
@@ -18,42 +18,42 @@ MATRIX = 16
 def tip_rows_one(rows, columns, codes, count):
     """The messages of a tip, one for each code: the sums of P's columns of the states in it."""
     for code in range(count):
-        value = spread(1.0)
+        value = four_of(1.0)
         if codes[code] != ALL_STATES:
-            value = spread(0.0)
+            value = four_of(0.0)
             for column in range(4):
                 if (codes[code] >> column) & 1:
-                    value += load(columns, 4 * column)
-        store(rows, code * ROW, value)
+                    value += four_at(columns, 4 * column)
+        put(rows, code * ROW, value)
 
 
 @vector_kernel
 def go_up_one(rows, columns, left_rows, right_rows, pairs, count):
     """The messages of a node; returns the smallest sum of one over its states."""
-    a, b, c, d = load(columns, 0), load(columns, 4), load(columns, 8), load(columns, 12)
-    smallest = spread(1.0)
+    a, b, c, d = four_at(columns, 0), four_at(columns, 4), four_at(columns, 8), four_at(columns, 12)
+    smallest = four_of(1.0)
     for place in range(count):
         left = np.int64(pairs[2 * place]) * ROW
         right = np.int64(pairs[2 * place + 1]) * ROW
-        p = load(left_rows, left) * load(right_rows, right)
-        p0, p1, p2, p3 = spread_lane(p, 0), spread_lane(p, 1), spread_lane(p, 2), spread_lane(p, 3)
+        p = four_at(left_rows, left) * four_at(right_rows, right)
+        p0, p1, p2, p3 = repeat_lane(p, 0), repeat_lane(p, 1), repeat_lane(p, 2), repeat_lane(p, 3)
         smallest = smaller(smallest, (p0 + p1) + (p2 + p3))
-        store(rows, place * ROW, (a * p0 + b * p1) + (c * p2 + d * p3))
-    return least(smallest)
+        put(rows, place * ROW, (a * p0 + b * p1) + (c * p2 + d * p3))
+    return least_of(smallest)
 
 
 @vector_kernel
 def rescale_one(rows, count, scales, powers):
     """Multiply small messages until they are not; note the factors and count the times."""
     for place in range(count):
-        row = load(rows, place * ROW)
+        row = four_at(rows, place * ROW)
         scale = 1.0
-        size = total(row)
+        size = sum_of(row)
         while 0.0 < size < SMALL:
             size *= FACTOR
             scale *= FACTOR
             powers[place] += 1.0
-        store(rows, place * ROW, row * spread(scale))
+        put(rows, place * ROW, row * four_of(scale))
         scales[place] = scale
 
 
@@ -68,31 +68,31 @@ def add_powers_one(powers, child_powers, pairs, column, count):
 def scale_outside_one(outside, scales, count):
     """What was multiplied on the way up is multiplied on the way down."""
     for place in range(count):
-        store(outside, place * ROW, load(outside, place * ROW) * spread(scales[place]))
+        put(outside, place * ROW, four_at(outside, place * ROW) * four_of(scales[place]))
 
 
 @vector_kernel
 def go_down_one(outside, matrix, left_rows, right_rows, left_outside, right_outside, pairs, count, derivative):
     """O of the children, and dP by columns."""
-    a, b, c, d = load(matrix, 0), load(matrix, 4), load(matrix, 8), load(matrix, 12)
-    s0, s1, s2, s3 = load(derivative, 0), load(derivative, 4), load(derivative, 8), load(derivative, 12)
+    a, b, c, d = four_at(matrix, 0), four_at(matrix, 4), four_at(matrix, 8), four_at(matrix, 12)
+    s0, s1, s2, s3 = four_at(derivative, 0), four_at(derivative, 4), four_at(derivative, 8), four_at(derivative, 12)
     for place in range(count):
         left = np.int64(pairs[2 * place]) * ROW
         right = np.int64(pairs[2 * place + 1]) * ROW
-        o, x, y = load(outside, place * ROW), load(left_rows, left), load(right_rows, right)
+        o, x, y = four_at(outside, place * ROW), four_at(left_rows, left), four_at(right_rows, right)
         own = shift(outside, place * ROW)
-        down = (a * spread(own[0]) + b * spread(own[1])) + (c * spread(own[2]) + d * spread(own[3]))
+        down = (a * four_of(own[0]) + b * four_of(own[1])) + (c * four_of(own[2]) + d * four_of(own[3]))
         p = x * y
-        s0 += o * spread_lane(p, 0)
-        s1 += o * spread_lane(p, 1)
-        s2 += o * spread_lane(p, 2)
-        s3 += o * spread_lane(p, 3)
-        store(left_outside, left, down * y + load(left_outside, left))
-        store(right_outside, right, down * x + load(right_outside, right))
-    store(derivative, 0, s0)
-    store(derivative, 4, s1)
-    store(derivative, 8, s2)
-    store(derivative, 12, s3)
+        s0 += o * repeat_lane(p, 0)
+        s1 += o * repeat_lane(p, 1)
+        s2 += o * repeat_lane(p, 2)
+        s3 += o * repeat_lane(p, 3)
+        put(left_outside, left, down * y + four_at(left_outside, left))
+        put(right_outside, right, down * x + four_at(right_outside, right))
+    put(derivative, 0, s0)
+    put(derivative, 4, s1)
+    put(derivative, 8, s2)
+    put(derivative, 12, s3)
 
 
 @vector_kernel
@@ -101,21 +101,21 @@ def tip_derivative_one(derivative, outside, codes, count):
     for code in range(count):
         if codes[code] == ALL_STATES:
             continue
-        own = load(outside, code * ROW)
+        own = four_at(outside, code * ROW)
         for column in range(4):
             if (codes[code] >> column) & 1:
-                store(derivative, 4 * column, load(derivative, 4 * column) + own)
+                put(derivative, 4 * column, four_at(derivative, 4 * column) + own)
 
 
 @vector_kernel
 def root_shares_one(shares, frequencies, first_rows, first, second_rows, second, third_rows, third, patterns):
     """The likelihood of every pattern, from the messages of the root's three children."""
-    frequency = load(frequencies, 0)
+    frequency = four_at(frequencies, 0)
     for pattern in range(patterns):
-        x = load(first_rows, np.int64(first[pattern]) * ROW)
-        y = load(second_rows, np.int64(second[pattern]) * ROW)
-        z = load(third_rows, np.int64(third[pattern]) * ROW)
-        shares[pattern] = total(frequency * (x * y * z))
+        x = four_at(first_rows, np.int64(first[pattern]) * ROW)
+        y = four_at(second_rows, np.int64(second[pattern]) * ROW)
+        z = four_at(third_rows, np.int64(third[pattern]) * ROW)
+        shares[pattern] = sum_of(frequency * (x * y * z))
 
 
 @vector_kernel
@@ -152,18 +152,18 @@ def root_outside_one(
     derivative,
 ):
     """O of the root's children, each pattern times its factor, and the derivative for each frequency."""
-    frequency, summed = load(frequencies, 0), load(derivative, 0)
+    frequency, summed = four_at(frequencies, 0), four_at(derivative, 0)
     for pattern in range(patterns):
         x_row = np.int64(first[pattern]) * ROW
         y_row = np.int64(second[pattern]) * ROW
         z_row = np.int64(third[pattern]) * ROW
-        x, y, z = load(first_rows, x_row), load(second_rows, y_row), load(third_rows, z_row)
-        factor = spread(factors[pattern])
+        x, y, z = four_at(first_rows, x_row), four_at(second_rows, y_row), four_at(third_rows, z_row)
+        factor = four_of(factors[pattern])
         both = x * y
         summed += factor * (both * z)
         weight = factor * frequency
-        store(third_outside, z_row, load(third_outside, z_row) + weight * both)
+        put(third_outside, z_row, four_at(third_outside, z_row) + weight * both)
         weight *= z
-        store(first_outside, x_row, load(first_outside, x_row) + weight * y)
-        store(second_outside, y_row, load(second_outside, y_row) + weight * x)
-    store(derivative, 0, summed)
+        put(first_outside, x_row, four_at(first_outside, x_row) + weight * y)
+        put(second_outside, y_row, four_at(second_outside, y_row) + weight * x)
+    put(derivative, 0, summed)

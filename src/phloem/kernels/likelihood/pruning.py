@@ -18,7 +18,7 @@ import numpy as np
 from phloem.arrays import ByteArray, FloatArray, IntArray, LongArray, ShortArray
 from phloem.kernels.elementary import log_above_zero
 from phloem.kernels.jit import at, vector_kernel
-from phloem.kernels.lanes import clear, load, spread, store, total
+from phloem.kernels.lanes import clear, four_at, four_of, put, sum_of
 from phloem.kernels.likelihood.classes import Plans
 from phloem.kernels.likelihood.four_categories import (
     FACTOR,
@@ -168,7 +168,7 @@ def _four_lengths(lengths, branches, first, room):
     """The lengths of four nodes' branches from `first` on, zero beyond the last."""
     for place in range(4):
         room[place] = lengths[branches[first + place]] if first + place < len(branches) else 0.0
-    return load(room, 0)
+    return four_at(room, 0)
 
 
 @vector_kernel
@@ -178,16 +178,16 @@ def _fill_matrices(rates, lengths, branches, lanes, work):
     coefficients, values, small = at(rates.coefficients, 0), at(rates.values, 0), at(work.small, 0)
     if lanes == 4:
         for group in range(len(rates.rates) // 4):
-            rate = load(at(rates.rates, 4 * group), 0)
+            rate = four_at(at(rates.rates, 4 * group), 0)
             for node in range(count):
                 place = group * count + node
-                times = rate * spread(lengths[branches[node]])
+                times = rate * four_of(lengths[branches[node]])
                 fill_transitions(
                     at(work.matrices, place * MATRIX), at(work.growth, place * GROWTH), coefficients, values, times
                 )
         return
     for first in range(0, count, 4):
-        times = _four_lengths(lengths, branches, first, at(work.small, MATRIX)) * spread(rates.rates[0])
+        times = _four_lengths(lengths, branches, first, at(work.small, MATRIX)) * four_of(rates.rates[0])
         fill_transitions(small, at(work.growth, first // 4 * GROWTH), coefficients, values, times)
         for place in range(4):
             for row in range(4):
@@ -313,14 +313,14 @@ def _site_likelihoods(tree, block, plans, classes, columns, rates, lanes, rescal
 @vector_kernel
 def _weighted_sum(values, weights, count):
     """In one order, whatever else is computed, with eight partial sums."""
-    low, high = spread(0.0), spread(0.0)
+    low, high = four_of(0.0), four_of(0.0)
     for place in range(0, count - 7, 8):
-        low += load(values, place) * load(weights, place)
-        high += load(values, place + 4) * load(weights, place + 4)
+        low += four_at(values, place) * four_at(weights, place)
+        high += four_at(values, place + 4) * four_at(weights, place + 4)
     rest = 0.0
     for place in range(count - count % 8, count):
         rest += values[place] * weights[place]
-    return total(low + high) + rest
+    return sum_of(low + high) + rest
 
 
 @vector_kernel
@@ -399,7 +399,7 @@ def _start_down(tree, block, plans, classes, columns, rates, lanes, rescaled, fu
         else:
             root_outside_four(shares, at(rates.frequencies, 0), *arguments, patterns, *outside, small)
     for state in range(4):
-        by_state = small[state] if lanes == 1 else total(load(small, 4 * state))
+        by_state = small[state] if lanes == 1 else sum_of(four_at(small, 4 * state))
         derivatives.frequencies[tree, block, state] = by_state
         derivatives.invariant[tree, block, state] = 0.0
     if full:
@@ -465,15 +465,15 @@ def _chain(tree, block, lengths, branches, rates, lanes, full, work, derivatives
     if lanes == 4:
         own[:] = 0.0
         for group in range(len(rates.rates) // 4):
-            rate = load(at(rates.rates, 4 * group), 0)
+            rate = four_at(at(rates.rates, 4 * group), 0)
             for node in range(count):
                 branch, place = branches[node], group * count + node
                 found, growth = at(work.matrix_derivatives, place * MATRIX), at(work.growth, place * GROWTH)
                 by_time = time_derivative(found, growth, coefficients, values)
-                own[branch] += total(by_time * rate)
+                own[branch] += sum_of(by_time * rate)
                 if full:
-                    time = spread(lengths[branch])
-                    store(at(by_rate, 4 * group), 0, load(at(by_rate, 4 * group), 0) + by_time * time)
+                    time = four_of(lengths[branch])
+                    put(at(by_rate, 4 * group), 0, four_at(at(by_rate, 4 * group), 0) + by_time * time)
                     add_rate_derivative(inner, found, growth, right, left, values, rate * time, room)
     else:
         for first in range(0, count, 4):
@@ -487,14 +487,14 @@ def _chain(tree, block, lengths, branches, rates, lanes, full, work, derivatives
             by_time = time_derivative(derivative, growth, coefficients, values)
             times = _four_lengths(lengths, branches, first, room)
             if full:
-                by_rate[0] += total(by_time * times)
-                scaled = times * spread(rates.rates[0])
+                by_rate[0] += sum_of(by_time * times)
+                scaled = times * four_of(rates.rates[0])
                 add_rate_derivative(inner, derivative, growth, right, left, values, scaled, room)
-            store(room, 0, by_time * spread(rates.rates[0]))
+            put(room, 0, by_time * four_of(rates.rates[0]))
             for place in range(min(4, count - first)):
                 own[branches[first + place]] = room[place]
     for entry in range(ENTRIES):
-        derivatives.inner[tree, block, entry] = total(load(inner, 4 * entry))
+        derivatives.inner[tree, block, entry] = sum_of(four_at(inner, 4 * entry))
 
 
 @vector_kernel

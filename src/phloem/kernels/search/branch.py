@@ -24,8 +24,9 @@ import numpy as np
 from phloem.arrays import FloatArray, IntArray, RealArray
 from phloem.kernels.elementary import log_above_zero
 from phloem.kernels.jit import at, shift, vector_kernel, wide_vectors
-from phloem.kernels.search.lanes import LANES, in_double, lanes_at, larger, put, spread, sum_of
+from phloem.kernels.lanes import in_double, larger, put, sixteen_at, sixteen_of, sum_of
 
+LANES = 16  # patterns of a block
 STATES = 4 * LANES  # entries of a block, in one category
 MATRIX = 16  # entries of a transition matrix
 # Patterns whose partials sum to less than the first are multiplied by the second until they do not.
@@ -98,7 +99,12 @@ def fill_matrices(matrices, rates, length):
 @vector_kernel
 def four_lanes(pointer):
     """The partials of one category."""
-    return lanes_at(pointer, 0), lanes_at(pointer, LANES), lanes_at(pointer, 2 * LANES), lanes_at(pointer, 3 * LANES)
+    return (
+        sixteen_at(pointer, 0),
+        sixteen_at(pointer, LANES),
+        sixteen_at(pointer, 2 * LANES),
+        sixteen_at(pointer, 3 * LANES),
+    )
 
 
 @vector_kernel
@@ -123,7 +129,7 @@ def _fill_equal(terms, x, y):
 @vector_kernel
 def _fill_any(terms, categories, one, other, x, x_stride, y, y_stride):
     """The terms of all categories."""
-    none = spread(ZERO)
+    none = sixteen_of(ZERO)
     for category in range(categories):
         of_x, of_y = four_lanes(shift(x, category * x_stride)), four_lanes(shift(y, category * y_stride))
         own = shift(one, category * MATRIX)
@@ -164,7 +170,7 @@ def fill_terms(branch, rates, patterns, categories, x, y):
     one, other = at(rates.one_end, 0), at(rates.other_end, 0)
     for block in range(len(patterns.weights)):
         terms, place = shift(all_terms, block * count * LANES), block * LANES
-        put(all_steps, place, lanes_at(x_steps, place) + lanes_at(y_steps, place))
+        put(all_steps, place, sixteen_at(x_steps, place) + sixteen_at(y_steps, place))
         first, second = shift(of_x, block * x_size), shift(of_y, block * y_size)
         if equal:
             _fill_equal(terms, first, second)
@@ -185,18 +191,18 @@ def _slopes(branch, exponents, weights, length):
         branch.growth[1, k] = exponents[k] * factor
         branch.growth[2, k] = exponents[k] * exponents[k] * factor
     growth, rate, square = at(branch.growth, 0), at(branch.growth, count), at(branch.growth, 2 * count)
-    first, second = spread(ZERO), spread(ZERO)
+    first, second = sixteen_of(ZERO), sixteen_of(ZERO)
     for block in range(len(weights)):
         row = at(branch.terms, block * count * LANES)
-        value, slope, curve = lanes_at(row, 0), spread(ZERO), spread(ZERO)
+        value, slope, curve = sixteen_at(row, 0), sixteen_of(ZERO), sixteen_of(ZERO)
         for k in range(1, count):
-            term = lanes_at(row, k * LANES)
+            term = sixteen_at(row, k * LANES)
             value = value + growth[k] * term
             slope = slope + rate[k] * term
             curve = curve + square[k] * term
         inverse = 1.0 / larger(value, LEAST_VALUE)
         ratio = slope * inverse
-        weight = lanes_at(at(weights, block * LANES), 0)
+        weight = sixteen_at(at(weights, block * LANES), 0)
         first = first + weight * ratio
         second = second + weight * (curve * inverse - ratio * ratio)
     return sum_of(first), sum_of(second)
@@ -247,15 +253,15 @@ def log_likelihood(branch, exponents, weights, length, sites):
     logarithms, growth, steps = at(branch.logarithms, 0), at(branch.growth, 0), at(branch.steps, 0)
     for block in range(len(weights)):
         row = at(branch.terms, block * count * LANES)
-        value = lanes_at(row, 0)
+        value = sixteen_at(row, 0)
         for k in range(1, count):
-            value = value + growth[k] * lanes_at(row, k * LANES)
+            value = value + growth[k] * sixteen_at(row, k * LANES)
         put(logarithms, block * LANES, in_double(larger(value, LEAST_VALUE)))
     for i in range(weights.size):
         logarithms[i] = log_above_zero(logarithms[i]) - LOG_FACTOR * steps[i]
-    total = spread(0.0)
+    total = sixteen_of(0.0)
     for place in range(0, weights.size, LANES):
-        total = total + in_double(lanes_at(at(weights, place), 0)) * lanes_at(logarithms, place)
+        total = total + in_double(sixteen_at(at(weights, place), 0)) * sixteen_at(logarithms, place)
     own = at(sites, 0)
     for i in range(weights.size):
         own[i] = logarithms[i]

@@ -13,8 +13,7 @@ import numpy as np
 
 from phloem.arrays import FloatArray, IntArray, RealArray
 from phloem.kernels.jit import at, kernel, vector_kernel
-from phloem.kernels.search.branch import STATES, BranchTables, PatternTables, RateTables, best_length, fill_terms
-from phloem.kernels.search.lanes import LANES
+from phloem.kernels.search.branch import LANES, STATES, BranchTables, PatternTables, RateTables, best_length, fill_terms
 
 START = 0.1  # of the search for a distance
 

@@ -14,6 +14,7 @@ import numpy as np
 from phloem.arrays import FloatArray, IntArray
 from phloem.kernels.jit import at, vector_kernel
 from phloem.kernels.search.branch import (
+    LANES,
     MATRIX,
     STATES,
     BranchTables,
@@ -24,7 +25,6 @@ from phloem.kernels.search.branch import (
     fill_terms,
     log_likelihood,
 )
-from phloem.kernels.search.lanes import LANES
 from phloem.kernels.search.partials import (
     TreeTables,
     end_above,

@@ -14,8 +14,10 @@ from typing import NamedTuple
 
 from phloem.arrays import FloatArray, IntArray, RealArray
 from phloem.kernels.jit import at, shift, vector_kernel, wide_vectors
+from phloem.kernels.lanes import any_below, put, sixteen_at, sixteen_of
 from phloem.kernels.search.branch import (
     FACTOR,
+    LANES,
     MATRIX,
     SMALL,
     STATES,
@@ -30,7 +32,6 @@ from phloem.kernels.search.branch import (
     log_likelihood,
     product,
 )
-from phloem.kernels.search.lanes import LANES, any_below, lanes_at, put, spread
 from phloem.kernels.trees.surgery import list_from_top, sibling_of
 
 
@@ -134,7 +135,7 @@ def join(equal, blocks, categories, out, left, left_matrix, right, right_matrix)
                 own, _carry_equal(left_matrix, four_lanes(first)), _carry_equal(right_matrix, four_lanes(second))
             )
         else:
-            sums = spread(ZERO)
+            sums = sixteen_of(ZERO)
             for category in range(categories):
                 sums = sums + _multiply(
                     shift(own, category * STATES),
@@ -144,7 +145,7 @@ def join(equal, blocks, categories, out, left, left_matrix, right, right_matrix)
                     ),
                 )
         place = block * LANES
-        put(steps, place, lanes_at(left_steps, place) + lanes_at(right_steps, place))
+        put(steps, place, sixteen_at(left_steps, place) + sixteen_at(right_steps, place))
         if any_below(sums, SMALL):
             _rescale(own, 4 * categories, shift(steps, place))
 
