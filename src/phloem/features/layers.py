@@ -29,9 +29,6 @@ from phloem.kernels.features.dirichlet import project_tips, project_tips_backwar
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.tree import Tree
 
-# From this size on two passes over a tree are cheaper than products with its one-hot features (benchmarks/features.py).
-FEWEST_TAXA_TO_PROJECT = 64
-
 Scaling = Literal["sum", "mean", "symmetric"]
 Saved = tuple[Any, ...]  # what a layer keeps from its forward pass for its backward pass
 
@@ -215,8 +212,8 @@ class DenseStates(NodeStates):
 class RawStates(NodeStates):
     """The raw features of topologies, one channel per taxon: every interior node is the mean of its neighbours.
 
-    W·h solves the same equations with W's columns at the tips, so the features of big trees, (2n-2)·n values each, are
-    never formed.
+    W·h solves the same equations with W's columns at the tips: two passes over each tree, which take less time than
+    the product with its features, (2n-2)·n values, and these are not formed unless a layer asks for them.
     """
 
     source = None
@@ -227,29 +224,20 @@ class RawStates(NodeStates):
         self._topologies = topologies
         self.node_count = topologies.parent.size
         self.dtype = dtype
-        self._features: Tensor | None = None
-        if topologies.taxon_count < FEWEST_TAXA_TO_PROJECT:
-            self._features = self.dense()
 
     def product(self, weight: Tensor) -> Tensor:
         """W·h for every node."""
         _check_channels(weight, self._topologies.taxon_count)
-        if self._features is not None:
-            return self._features @ weight.T
         rows = project_tips(self._topologies.neighbors, weight.T.contiguous().numpy())
         return torch.from_numpy(rows.reshape(-1, len(weight)))
 
     def weight_gradient(self, gradient: Tensor) -> Tensor:
         """The weight's gradient."""
-        if self._features is not None:
-            return gradient.T @ self._features
         rows = gradient.contiguous().numpy().reshape(*self._topologies.parent.shape, -1)
         return torch.from_numpy(project_tips_backward(self._topologies.neighbors, rows)).T
 
     def dense(self) -> Tensor:
         """The features as a matrix, (nodes, taxa)."""
-        if self._features is not None:
-            return self._features
         taxa = self._topologies.taxon_count
         one_hot = np.eye(taxa, dtype=np.float32 if self.dtype == torch.float32 else np.float64)
         return torch.from_numpy(project_tips(self._topologies.neighbors, one_hot).reshape(-1, taxa))
