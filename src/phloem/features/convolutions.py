@@ -285,6 +285,10 @@ class NodeFeatures(nn.Module):
         layers += [DenseElu(self.first.weight, self.first.bias), DenseElu(self.second.weight, self.second.bias)]
         return layers, states
 
+    def are_fused(self) -> bool:
+        """Whether all layers are pending, whatever the states, as every convolution has fused ones."""
+        return all(convolution.layers() is not None for convolution in cast(Iterable[Convolution], self.convolutions))
+
     def of_topologies(self, topologies: TopologyBatch) -> tuple[Tensor, TreeGraph]:
         """Features of the nodes of binary trees, (nodes, width), and the graph of these nodes."""
         states, graph = self.raw_states(topologies)

@@ -299,13 +299,19 @@ class Layer(ABC):
 
 def run(layers: Sequence[Layer], states: NodeStates, graph: TreeGraph) -> Tensor:
     """The states after all layers, with gradients."""
+    operation, inputs = chain(layers, states, graph)
+    result: Tensor = operation(*inputs)
+    return result
+
+
+def chain(layers: Sequence[Layer], states: NodeStates, graph: TreeGraph) -> tuple[Operation, tuple[Tensor | None, ...]]:
+    """The operation that runs all layers, and its inputs: what receives the first states' gradient, and parameters."""
     parameters = [parameter for layer in layers for parameter in layer.parameters]
     if states.node_count != graph.node_count:
         raise BadArgument(f"states of {states.node_count} nodes for a graph of {graph.node_count} nodes.")
     if any(parameter.dtype != states.dtype for parameter in parameters):
         raise BadArgument(f"states in {states.dtype}: the network's parameters must have the same dtype.")
-    result: Tensor = _Chain(layers, states, graph)(states.source, *parameters)
-    return result
+    return _Chain(layers, states, graph), (states.source, *parameters)
 
 
 @final
