@@ -184,7 +184,7 @@ class DenseStates(NodeStates):
         if states.ndim != 2:
             raise BadArgument(f"states of shape {tuple(states.shape)}: give them as (nodes, channels).")
         self.source = states
-        self.node_count = len(states)
+        self.node_count = states.shape[0]
         self.dtype = states.dtype
 
     def product(self, weight: Tensor) -> Tensor:
@@ -340,11 +340,12 @@ class _Chain(Operation):
         collected: tuple[Tensor, ...] = ()
         flowing: Tensor | None = gradient
         tape = self.tape
+        first = next((place for place, (layer, _, _) in enumerate(tape) if layer.parameters), len(tape))
         for place in range(len(tape) - 1, -1, -1):
             if flowing is None:  # no earlier layer has parameters
                 break
             layer, saved, states = tape[place]
-            is_needed = wanted[0] or any(earlier.parameters for earlier, _, _ in tape[:place])
+            is_needed = wanted[0] or place > first
             flowing, gradients = layer.backward(flowing.contiguous(), saved, states, self.graph, is_needed)
             collected = gradients + collected
         return flowing if wanted[0] else None, *collected

@@ -19,7 +19,7 @@ from phloem.arrays import BoolArray, FloatArray, IntArray
 from phloem.autograd import Application, Operation, check_tensors
 from phloem.errors import BadArgument, FileProblem
 from phloem.features.convolutions import CONVOLUTIONS, BranchReadout, ConvolutionChoice, NodeFeatures
-from phloem.features.layers import Layer, NodeStates, TreeGraph, chain, run
+from phloem.features.layers import chain, run
 from phloem.kernels.philox import fill_normal_rows
 from phloem.kernels.variational.branches import (
     HALF_LOG_TWO_PI,
@@ -343,7 +343,9 @@ class GraphModel(BranchModel):
     def branch_parameters(self, topologies: TopologyBatch, _indices: SubsplitIndices | None = None) -> Tensor:
         """The family's parameters for every branch, (batch, 2n-3, parameters_per_branch)."""
         distinct, group = topologies.distinct()
-        outputs = run(*self._layers(distinct))
+        states, graph = self.features.raw_states(distinct)
+        layers, states = self.features.pending_layers(states, graph)
+        outputs = run([*layers, *self.readout.layers()], states, graph)
         parameters = outputs.reshape(len(distinct), topologies.branch_count, self.family.parameters_per_branch)
         return parameters if len(distinct) == len(topologies) else parameters[group]
 
@@ -351,19 +353,14 @@ class GraphModel(BranchModel):
         self, topologies: TopologyBatch, _indices: SubsplitIndices, *, stream: RandomStream, path_only: bool
     ) -> Application | None:
         """All layers and lognormal lengths as one operation; None for other families, or layers that are not fused."""
-        if self.family is not Lognormal or not self.features.are_fused():
+        layers = self.features.layers() if self.family is Lognormal else None
+        if layers is None:
             return None
         distinct, group = topologies.distinct()
-        layers, inputs = chain(*self._layers(distinct))
+        network, inputs = chain([*layers, *self.readout.layers()], *self.features.raw_states(distinct))
         noise = _standard_normal(len(topologies), topologies.branch_count, stream)
         shared = None if len(distinct) == len(topologies) else group
-        return Application(_SampleNetwork(layers, shared, noise, path_only), *inputs)
-
-    def _layers(self, topologies: TopologyBatch) -> tuple[list[Layer], NodeStates, TreeGraph]:
-        """What is to be run for all branches of distinct topologies; what is not fused has been run."""
-        states, graph = self.features.raw_states(topologies)
-        layers, states = self.features.pending_layers(states, graph)
-        return [*layers, *self.readout.layers()], states, graph
+        return Application(_SampleNetwork(network, shared, noise, path_only), *inputs)
 
     def knows(self, topologies: TopologyBatch, _indices: SubsplitIndices | None = None) -> BoolArray:
         """True for every topology on the taxa, (batch,)."""
