@@ -103,17 +103,18 @@ def compare(sources: Path, data: Path, rounds: int) -> None:
     """Steps of this version and of another one, in turns."""
     other = OtherVersion(sources)
     table = Table(title=f"Steps of {sources} and of this version", title_justify="left", box=None)
-    for heading in ("", "", "ms before", "ms now", "ratio"):
+    for heading in ("", "", "ms before", "ms now", "ratio", "median of rounds"):
         table.add_column(heading, justify="right" if heading else "left")
     for name, variants in (("DS1", VARIANTS), ("DS4", ("edge",)), ("DS8", ("edge",))):
         target, support = problem(name, data)
         for variant in variants:
             training = build_training(target, support, variant)
             other.build(name, variant)
-            before = now = float("inf")
-            for _ in range(rounds):
-                before, now = min(before, other.seconds()), min(now, time_second(training.step))
-            table.add_row(name, variant, milliseconds(before), milliseconds(now), f"{now / before:.2f}")
+            seconds = np.array([(other.seconds(), time_second(training.step)) for _ in range(rounds)])
+            before, now = seconds.min(axis=0)
+            typical = np.median(seconds[:, 1] / seconds[:, 0])
+            row = name, variant, milliseconds(before), milliseconds(now), f"{now / before:.2f}", f"{typical:.2f}"
+            table.add_row(*row)
     Console(width=130, highlight=False).print(table, "")
 
 
