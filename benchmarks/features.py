@@ -9,8 +9,7 @@ from rich.table import Table
 
 from naive_features import NaiveBranchNetwork
 from phloem import RandomStream
-from phloem.features import layers as state_module
-from phloem.features.layers import RawStates, TreeGraph
+from phloem.features.layers import DenseStates, NodeStates, RawStates, TreeGraph
 from phloem.inference.training import Adam
 from phloem.trees.generation import nni_neighbors, random_topologies
 from phloem.trees.topology import TopologyBatch
@@ -128,12 +127,12 @@ def benchmark_projection(rounds: int) -> None:
         weight = torch.randn(2 * WIDTH, taxa, requires_grad=True)
         gradient = torch.randn(TreeGraph.of_topologies(topologies).node_count, 2 * WIDTH)
 
-        def run(threshold: int, topologies=topologies, weight=weight, gradient=gradient) -> None:
-            state_module.FEWEST_TAXA_TO_PROJECT = threshold
+        def run(formed: bool, topologies=topologies, weight=weight, gradient=gradient) -> None:
             weight.grad = None
-            RawStates(topologies, torch.float32).linear(weight).backward(gradient)
+            states: NodeStates = RawStates(topologies, torch.float32)
+            (DenseStates(states.dense()) if formed else states).linear(weight).backward(gradient)
 
-        times = best_times({"products": lambda: run(10**6), "passes": lambda: run(0)}, rounds)
+        times = best_times({"products": lambda: run(True), "passes": lambda: run(False)}, rounds)
         ratio = times["products"] / times["passes"]
         rows.append(Row(f"{taxa} taxa by products", times["products"], note=f"{ratio:.2f} times the passes"))
     show("First layer of EDGE", rows)

@@ -17,34 +17,23 @@ from rich.console import Console
 from rich.table import Table
 
 from features import products
+from one_step import OtherVersion, build_training, problem, time_second
 from phloem import RandomStream
 from phloem.config import EvaluationConfig, InferConfig, TrainingConfig
-from phloem.data.patterns import compress
-from phloem.data.reading import read_alignment
 from phloem.inference.evaluation import draw_log_weights
 from phloem.inference.particles import Particles, doubly_reparameterized, vimco
-from phloem.inference.training import Adam, Training
-from phloem.target.likelihood import TreeLikelihood
+from phloem.inference.training import Adam
 from phloem.target.posterior import TreePosterior
 from phloem.tasks.infer import infer
-from phloem.tasks.run_files import build_model
-from phloem.tasks.support import read_samples
 from phloem.variational.joint import JointModel
-from phloem.variational.sbn import SubsplitSupport, collect_support
 from timing import Row, best_times, milliseconds, show
 
 PARTICLES = 10
 VARIANTS = ("split", "psp", "mlp", "gcn", "gin", "sage", "ggnn", "edge")
-STAGES = ("topologies", "features", "lengths", "likelihood", "estimator", "backward", "adam")
-EDGE_GOAL = 2.4  # times its products
-GOAL_SECONDS = {"edge": 6e-3, "split": 1.5e-3, "psp": 1.5e-3}
+STAGES = ("topologies", "lengths", "likelihood", "estimator", "backward", "adam")
+EDGE_GOAL = 1.6  # times its products
+GOAL_SECONDS = {"edge": 3.2e-3, "split": 0.9e-3, "psp": 0.9e-3}
 EVALUATION_GOAL_SECONDS, START_GOAL_SECONDS, MEMORY_GOAL_MEGABYTES = 0.5, 10.0, 600
-
-
-def problem(name: str, data: Path) -> tuple[TreePosterior, SubsplitSupport]:
-    alignment = read_alignment(data / "alignments" / f"{name}.fasta")
-    samples = read_samples([data / "ufboot" / name], taxa=alignment.taxa)
-    return TreePosterior(TreeLikelihood(compress(alignment), threads=1)), collect_support(samples, credible=0.95)
 
 
 def stage_times(model: JointModel, target: TreePosterior, rounds: int) -> np.ndarray:
@@ -54,20 +43,25 @@ def stage_times(model: JointModel, target: TreePosterior, rounds: int) -> np.nda
     for number in range(rounds):
         marks = [time.perf_counter()]
         stream = RandomStream(1, "benchmark", number)
-        topologies, log_q_topology, indices = model.network.draw(PARTICLES, stream=stream.named("topology"))
+        topologies, scoring, indices = model.network.sample_scored(PARTICLES, stream=stream.named("topology"))
+        log_q_topology = scoring.values()
         marks.append(time.perf_counter())
-        distribution = model.branches(topologies, indices)
+        sampling = model.branches.sampling(topologies, indices, stream=stream.named("lengths"), path_only=True)
+        assert sampling is not None
+        lengths, log_q_branches = sampling.values()
         marks.append(time.perf_counter())
-        lengths, log_q_branches = distribution.sample(stream=stream.named("lengths"), path_only=True)
-        marks.append(time.perf_counter())
-        log_joint = target.log_joint(topologies, lengths, 0.5)
+        log_joint = target.log_joint(topologies, lengths.requires_grad_(), 0.5)
         marks.append(time.perf_counter())
         particles = Particles(topologies, lengths, log_joint, log_q_topology, log_q_branches)
-        factors = doubly_reparameterized(vimco(particles.log_weights()))[1:]
+        by_joint, by_topology, by_branches = (
+            torch.from_numpy(-factor) for factor in doubly_reparameterized(vimco(particles.log_weights()))[1:]
+        )
         marks.append(time.perf_counter())
         for adam in adams:
             adam.clear_gradients()
-        torch.autograd.backward(particles[2:], [torch.from_numpy(-factor) for factor in factors])
+        torch.autograd.backward(log_joint, by_joint)
+        scoring.backward(by_topology)
+        sampling.backward(lengths.grad, by_branches)
         marks.append(time.perf_counter())
         for adam in adams:
             adam.step(1e-9)  # so small that the topologies stay as different as they are
@@ -83,13 +77,12 @@ def benchmark(name: str, variants: tuple[str, ...], data: Path, rounds: int) -> 
     for heading in ("", "ms a step", "goal", "products", "ratio", "goal", *STAGES):
         table.add_column(heading, justify="right" if heading else "left")
     for variant in variants:
-        model = build_model(support, InferConfig(branches=variant))
-        training = Training(model, target, TrainingConfig(steps=10**9, rate=1e-9), seed=1)
+        training = build_training(target, support, variant)
         tasks = {"step": training.step}
         if variant not in ("split", "psp"):
             tasks["products"] = products(variant, taxa)
         times = best_times(tasks, rounds)
-        stages = stage_times(model, target, 2 * rounds)
+        stages = stage_times(training.model, target, 2 * rounds)
         goal = GOAL_SECONDS.get(variant) if name == "DS1" else None
         row = [variant, milliseconds(times["step"]), _verdict(times["step"], goal, "{:.1f}", 1000)]
         if "products" in times:
@@ -106,10 +99,29 @@ def _verdict(value: float, goal: float | None, form: str, factor: float) -> str:
     return "" if goal is None else form.format(factor * goal) + (" met" if value <= goal else " MISSED")
 
 
+def compare(sources: Path, data: Path, rounds: int) -> None:
+    """Steps of this version and of another one, in turns."""
+    other = OtherVersion(sources)
+    table = Table(title=f"Steps of {sources} and of this version", title_justify="left", box=None)
+    for heading in ("", "", "ms before", "ms now", "ratio", "median of rounds"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for name, variants in (("DS1", VARIANTS), ("DS4", ("edge",)), ("DS8", ("edge",))):
+        target, support = problem(name, data)
+        for variant in variants:
+            training = build_training(target, support, variant)
+            other.build(name, variant)
+            seconds = np.array([(other.seconds(), time_second(training.step)) for _ in range(rounds)])
+            before, now = seconds.min(axis=0)
+            typical = np.median(seconds[:, 1] / seconds[:, 0])
+            row = name, variant, milliseconds(before), milliseconds(now), f"{now / before:.2f}", f"{typical:.2f}"
+            table.add_row(*row)
+    Console(width=130, highlight=False).print(table, "")
+
+
 def benchmark_evaluation(data: Path, rounds: int) -> None:
     """1,000 importance samples, and how long it takes until a run's first step is done."""
     target, support = problem("DS1", data)
-    model = build_model(support, InferConfig())
+    model = build_training(target, support, "edge").model
     stream = RandomStream(1, "benchmark")
     seconds = best_times({"samples": lambda: draw_log_weights(model, target, 1000, stream=stream)}, rounds)["samples"]
     command = [sys.executable, __file__, "--first-step", str(data)]
@@ -133,6 +145,7 @@ def first_step(data: Path) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=300)
+    parser.add_argument("--against", type=Path, help="sources of another version of phloem: only compare steps with it")
     parser.add_argument("--first-step", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.first_step:
@@ -143,6 +156,9 @@ if __name__ == "__main__":
         sys.exit()
     folder = Path(os.environ["PHLOEM_DATA"])
     torch.set_num_threads(1)
+    if options.against:
+        compare(options.against, folder, options.rounds)
+        sys.exit()
     benchmark("DS1", VARIANTS, folder, options.rounds)
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"memory of this process by now: {megabytes:.0f} MB (goal {MEMORY_GOAL_MEGABYTES})\n")

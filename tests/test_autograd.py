@@ -21,7 +21,7 @@ from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
 from phloem.target.substitution import SiteRates, gtr, hky85
 from phloem.trees.generation import all_topologies, random_topologies
-from phloem.variational.joint import GraphModel, JointModel, Lognormal, PspModel
+from phloem.variational.joint import BranchModel, GraphModel, JointModel, Lognormal, PspModel
 from phloem.variational.sbn import SubsplitNetwork, support_of
 
 TAXA = tuple("abcde")
@@ -81,6 +81,14 @@ def draw_lengths(parameters: Tensor, path_only: bool) -> Tensor:
     return torch.cat([lengths.ravel(), log_prob])
 
 
+def draw_lengths_at_once(model: BranchModel) -> Tensor:
+    repeated = TOPOLOGIES[[0, 1, 0]]
+    sampling = model.sampling(repeated, SUPPORT.indices(repeated), stream=STREAM, path_only=False)
+    assert sampling is not None
+    lengths, log_prob = sampling.recorded()
+    return torch.cat([lengths.ravel(), log_prob])
+
+
 def likelihood_of(kappa: Tensor, frequencies: Tensor, shape: Tensor, invariant: Tensor, lengths: Tensor) -> Tensor:
     model = hky85(kappa, frequencies / frequencies.sum(), SiteRates(shape, 3, invariant=invariant))
     return TreeLikelihood(PATTERNS, model)(TOPOLOGIES, lengths)
@@ -119,6 +127,8 @@ def make_cases() -> dict[str, Case]:
         "subsplits": of_module(network, lambda net: net.log_prob(TOPOLOGIES)),
         "rooted": of_module(network, lambda net: net.log_prob_rooted(TOPOLOGIES, np.array([0, 3, 6]))),
         "table": of_module(branches, lambda model: model.branch_parameters(TOPOLOGIES).ravel()),
+        "lengths by a table": of_module(branches, draw_lengths_at_once),
+        "lengths by a network": of_module(graph_model, draw_lengths_at_once),
         "raw features": of_module(CONVOLUTIONS["sage"](5, 3), lambda layer: layer(raw, GRAPH).ravel()),
         "node features": of_module(
             NodeFeatures(5, "gin", depth=1, width=3), lambda features: features.of_topologies(TOPOLOGIES)[0].ravel()

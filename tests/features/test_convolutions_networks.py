@@ -8,7 +8,6 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 
 from phloem.errors import BadArgument
-from phloem.features import layers as layers_module
 from phloem.features.convolutions import (
     CONVOLUTIONS,
     BranchReadout,
@@ -66,13 +65,13 @@ def test_binary_trees_are_trees_of_any_degrees_too(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_big_trees_give_the_same_features_without_forming_them(name, monkeypatch):
+def test_features_are_the_same_whether_raw_ones_are_formed_or_not(name):
     topologies, model = example(20), build(name, 20)
+    states, graph = model.raw_states(topologies)
     outputs = []
-    for threshold in (0, 1000):
-        monkeypatch.setattr(layers_module, "FEWEST_TAXA_TO_PROJECT", threshold)
+    for given in (states, DenseStates(states.dense())):
         model.zero_grad()
-        found, _ = model.of_topologies(topologies)
+        found = model(given, graph)
         found.square().sum().backward()
         outputs.append([found.detach(), *(parameter.grad.clone() for parameter in model.parameters())])
     for one, other in zip(*outputs, strict=True):

@@ -6,7 +6,6 @@ import torch
 from hypothesis import given, settings
 
 from phloem.errors import BadArgument
-from phloem.features import layers as layers_module
 from phloem.features.convolutions import GcnConvolution
 from phloem.features.layers import BranchMax, DenseStates, RawStates, TreeGraph, TreeSum, run
 from phloem.features.raw import dirichlet_features
@@ -74,12 +73,7 @@ def test_projected_features_are_products_with_the_features(topologies):
     expected = features @ weight.T
     expected.backward(gradient)
     expected_gradient, weight.grad = weight.grad, None
-    small = layers_module.FEWEST_TAXA_TO_PROJECT
-    try:
-        layers_module.FEWEST_TAXA_TO_PROJECT = 0
-        found = RawStates(topologies, torch.float64).linear(weight)
-    finally:
-        layers_module.FEWEST_TAXA_TO_PROJECT = small
+    found = RawStates(topologies, torch.float64).linear(weight)
     found.backward(gradient)
     torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-12)
     torch.testing.assert_close(weight.grad, expected_gradient, rtol=1e-10, atol=1e-11)

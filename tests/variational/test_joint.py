@@ -15,8 +15,11 @@ from phloem.trees.generation import all_topologies, nni_neighbors, random_topolo
 from phloem.trees.topology import TopologyBatch
 from phloem.variational.joint import (
     LOCATION_OFFSET,
+    BranchDistribution,
     BranchModel,
+    BranchSample,
     GraphModel,
+    JointModel,
     Lognormal,
     PspModel,
     SplitModel,
@@ -130,6 +133,69 @@ def test_equal_topologies_are_evaluated_once_and_give_the_same_parameters(name):
         (model.branch_parameters(repeated[tree]) * weights[tree]).sum().backward()
     for one, parameter in zip(gradients, model.parameters(), strict=True):
         torch.testing.assert_close(one, parameter.grad, rtol=1e-9, atol=1e-11)
+
+
+class Wide(BranchDistribution):
+    """A family of a user's own, in plain torch: lengths uniform within a factor."""
+
+    parameters_per_branch = 1
+
+    def __init__(self, parameters: torch.Tensor) -> None:
+        self.factor = 1 + parameters[:, :, 0].exp()
+
+    def sample(self, *, stream: RandomStream, path_only: bool = False) -> BranchSample:
+        lengths = torch.from_numpy(stream.generator().random(self.factor.shape)) * self.factor
+        return BranchSample(lengths, self.log_prob(lengths))
+
+    def log_prob(self, lengths: torch.Tensor) -> torch.Tensor:
+        return -self.factor.log().sum(dim=1) + 0 * lengths.sum(dim=1)
+
+
+@pytest.mark.parametrize("path_only", [False, True])
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [*((name, Lognormal) for name in (*BRANCH_MODELS, "edge-text")), ("split", Wide), ("edge", Wide)],
+)
+def test_trees_drawn_by_hand_have_the_values_and_gradients_of_recorded_ones_to_the_last_bit(name, family, path_only):
+    torch.manual_seed(2)
+    branches = build_branch_model(name, SUPPORT, width=8, family=family).double()
+    model = JointModel(SubsplitNetwork(SUPPORT, torch.randn(SUPPORT.parameter_count, dtype=torch.float64)), branches)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    stream = RandomStream(3, "draw", 4, 5)
+    recorded = model.draw(12, stream=stream, path_only=path_only)
+    assert len(recorded.topologies.distinct()[0]) < 12
+    gradients = [torch.randn_like(tensor) for tensor in recorded[1:]]
+    torch.autograd.backward(recorded[1:], gradients)
+    expected = [parameter.grad for parameter in model.parameters()]
+    model.zero_grad()
+    draw, pull_back = model.draw_by_hand(12, stream=stream, path_only=path_only)
+    np.testing.assert_array_equal(draw.topologies.parent, recorded.topologies.parent)
+    for one, other in zip(draw[1:], recorded[1:], strict=True):
+        assert not one.requires_grad
+        assert torch.equal(one, other)
+    pull_back(*gradients)
+    for found, gradient in zip(model.parameters(), expected, strict=True):
+        assert torch.equal(found.grad, gradient)
+
+
+def test_frozen_parameters_get_no_gradient_and_shared_ones_the_sum():
+    model = JointModel(SubsplitNetwork(SUPPORT), build("edge"))
+    features = model.branches.features
+    features.second.weight = features.first.weight
+    model.network.logits.requires_grad_(False)
+    features.first.bias.requires_grad_(False)
+    stream = RandomStream(1, "draw")
+    recorded = model.draw(5, stream=stream)
+    gradients = [torch.ones_like(tensor) for tensor in recorded[1:]]
+    torch.autograd.backward([recorded.lengths, recorded.log_q_branches], [gradients[0], gradients[2]])
+    expected = {name: parameter.grad for name, parameter in model.named_parameters()}
+    model.zero_grad()
+    model.draw_by_hand(5, stream=stream)[1](*gradients)
+    assert expected["network.logits"] is None
+    assert expected["branches.features.first.bias"] is None
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.grad, expected[name], rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", BRANCH_MODELS)

@@ -9,10 +9,12 @@ from torch import Tensor, nn
 from phloem.arrays import FloatArray, LongArray, RealArray
 from phloem.energy.noise import Noise
 from phloem.features.convolutions import ConvolutionChoice, NodeFeatures, TreeReadout
-from phloem.features.layers import FEWEST_TAXA_TO_PROJECT, DenseStates, NodeStates, RawStates, TreeGraph, run
+from phloem.features.layers import DenseStates, NodeStates, RawStates, TreeGraph, run
 from phloem.kernels.features.dirichlet import project_tips
 from phloem.trees.topology import TopologyBatch
 
+# From this size on two passes over a tree are cheaper than products with features that are already there.
+FEWEST_TAXA_TO_PROJECT = 64
 MOST_BYTES = 1 << 30  # of cached features; above this they are computed when needed
 CHUNK_NODES = 4_096  # scored at a time: few enough for their states to stay in the processor's cache
 

@@ -282,8 +282,21 @@ class NodeFeatures(nn.Module):
             else:
                 states = DenseStates(run(layers, states, graph)) if layers else states
                 states, layers = DenseStates(convolution(states, graph)), []
-        layers += [DenseElu(self.first.weight, self.first.bias), DenseElu(self.second.weight, self.second.bias)]
-        return layers, states
+        return layers + self._last_layers(), states
+
+    def layers(self) -> list[Layer] | None:
+        """All layers; None if some convolution has no fused ones."""
+        layers: list[Layer] = []
+        for convolution in cast(Iterable[Convolution], self.convolutions):
+            fused = convolution.layers()
+            if fused is None:
+                return None
+            layers += fused
+        return layers + self._last_layers()
+
+    def _last_layers(self) -> list[Layer]:
+        first, second = self.first, self.second
+        return [DenseElu(first.weight, first.bias), DenseElu(second.weight, second.bias)]
 
     def of_topologies(self, topologies: TopologyBatch) -> tuple[Tensor, TreeGraph]:
         """Features of the nodes of binary trees, (nodes, width), and the graph of these nodes."""

@@ -29,9 +29,6 @@ from phloem.kernels.features.dirichlet import project_tips, project_tips_backwar
 from phloem.trees.topology import TopologyBatch
 from phloem.trees.tree import Tree
 
-# From this size on two passes over a tree are cheaper than products with its one-hot features (benchmarks/features.py).
-FEWEST_TAXA_TO_PROJECT = 64
-
 Scaling = Literal["sum", "mean", "symmetric"]
 Saved = tuple[Any, ...]  # what a layer keeps from its forward pass for its backward pass
 
@@ -187,7 +184,7 @@ class DenseStates(NodeStates):
         if states.ndim != 2:
             raise BadArgument(f"states of shape {tuple(states.shape)}: give them as (nodes, channels).")
         self.source = states
-        self.node_count = len(states)
+        self.node_count = states.shape[0]
         self.dtype = states.dtype
 
     def product(self, weight: Tensor) -> Tensor:
@@ -215,8 +212,8 @@ class DenseStates(NodeStates):
 class RawStates(NodeStates):
     """The raw features of topologies, one channel per taxon: every interior node is the mean of its neighbours.
 
-    W·h solves the same equations with W's columns at the tips, so the features of big trees, (2n-2)·n values each, are
-    never formed.
+    W·h solves the same equations with W's columns at the tips: two passes over each tree, which take less time than
+    the product with its features, (2n-2)·n values, and these are not formed unless a layer asks for them.
     """
 
     source = None
@@ -227,29 +224,20 @@ class RawStates(NodeStates):
         self._topologies = topologies
         self.node_count = topologies.parent.size
         self.dtype = dtype
-        self._features: Tensor | None = None
-        if topologies.taxon_count < FEWEST_TAXA_TO_PROJECT:
-            self._features = self.dense()
 
     def product(self, weight: Tensor) -> Tensor:
         """W·h for every node."""
         _check_channels(weight, self._topologies.taxon_count)
-        if self._features is not None:
-            return self._features @ weight.T
         rows = project_tips(self._topologies.neighbors, weight.T.contiguous().numpy())
         return torch.from_numpy(rows.reshape(-1, len(weight)))
 
     def weight_gradient(self, gradient: Tensor) -> Tensor:
         """The weight's gradient."""
-        if self._features is not None:
-            return gradient.T @ self._features
         rows = gradient.contiguous().numpy().reshape(*self._topologies.parent.shape, -1)
         return torch.from_numpy(project_tips_backward(self._topologies.neighbors, rows)).T
 
     def dense(self) -> Tensor:
         """The features as a matrix, (nodes, taxa)."""
-        if self._features is not None:
-            return self._features
         taxa = self._topologies.taxon_count
         one_hot = np.eye(taxa, dtype=np.float32 if self.dtype == torch.float32 else np.float64)
         return torch.from_numpy(project_tips(self._topologies.neighbors, one_hot).reshape(-1, taxa))
@@ -311,13 +299,19 @@ class Layer(ABC):
 
 def run(layers: Sequence[Layer], states: NodeStates, graph: TreeGraph) -> Tensor:
     """The states after all layers, with gradients."""
+    operation, inputs = chain(layers, states, graph)
+    result: Tensor = operation(*inputs)
+    return result
+
+
+def chain(layers: Sequence[Layer], states: NodeStates, graph: TreeGraph) -> tuple[Operation, tuple[Tensor | None, ...]]:
+    """The operation that runs all layers, and its inputs: what receives the first states' gradient, and parameters."""
     parameters = [parameter for layer in layers for parameter in layer.parameters]
     if states.node_count != graph.node_count:
         raise BadArgument(f"states of {states.node_count} nodes for a graph of {graph.node_count} nodes.")
     if any(parameter.dtype != states.dtype for parameter in parameters):
         raise BadArgument(f"states in {states.dtype}: the network's parameters must have the same dtype.")
-    result: Tensor = _Chain(layers, states, graph)(states.source, *parameters)
-    return result
+    return _Chain(layers, states, graph), (states.source, *parameters)
 
 
 @final
@@ -346,11 +340,12 @@ class _Chain(Operation):
         collected: tuple[Tensor, ...] = ()
         flowing: Tensor | None = gradient
         tape = self.tape
+        first = next((place for place, (layer, _, _) in enumerate(tape) if layer.parameters), len(tape))
         for place in range(len(tape) - 1, -1, -1):
             if flowing is None:  # no earlier layer has parameters
                 break
             layer, saved, states = tape[place]
-            is_needed = wanted[0] or any(earlier.parameters for earlier, _, _ in tape[:place])
+            is_needed = wanted[0] or place > first
             flowing, gradients = layer.backward(flowing.contiguous(), saved, states, self.graph, is_needed)
             collected = gradients + collected
         return flowing if wanted[0] else None, *collected

@@ -18,7 +18,7 @@ from phloem.config import EvaluationConfig, TrainingConfig
 from phloem.errors import BadArgument
 from phloem.inference.draws import DrawCollector
 from phloem.inference.evaluation import draw_log_weights
-from phloem.inference.particles import ESTIMATORS, Estimator, check_same_taxa, doubly_reparameterized, draw_particles
+from phloem.inference.particles import ESTIMATORS, Estimator, Particles, check_same_taxa, doubly_reparameterized
 from phloem.kernels.training import adam_update
 from phloem.random_streams import RandomStream
 from phloem.runs.driver import Trainable, report_steps, take_steps
@@ -144,8 +144,7 @@ class Adam:
             EPSILON,
             self._clipping,
         )
-        for parameter in self._parameters:
-            torch.autograd.graph.increment_version(parameter)  # torch does not see the kernel's writes
+        torch.autograd.graph.increment_version(self._parameters)  # torch does not see the kernel's writes
         return moved
 
 
@@ -207,24 +206,21 @@ class Training(Trainable):
 
     def gradients(self, number: int, inverse_temperature: float) -> float:
         """Set the parameters' gradients for a step, negated as Adam descends; returns the bound."""
-        particles = draw_particles(
-            self.model,
-            self.target,
-            self.config.particles,
-            stream=self._stream.at(number),
-            inverse_temperature=inverse_temperature,
-            path_only=self.config.doubly_reparameterized,
-        )
+        doubly = self.config.doubly_reparameterized
+        stream = self._stream.at(number)
+        draw, pull_back = self.model.draw_by_hand(self.config.particles, stream=stream, path_only=doubly)
+        lengths = draw.lengths.requires_grad_()
+        log_joint = self.target.log_joint(draw.topologies, lengths, inverse_temperature)
+        particles = Particles(draw.topologies, lengths, log_joint, draw.log_q_topology, draw.log_q_branches)
         estimate = self._estimator(particles.log_weights())
-        if self.config.doubly_reparameterized:
+        if doubly:
             estimate = doubly_reparameterized(estimate)
         self._topology_adam.clear_gradients()
         self._branch_adam.clear_gradients()
-        factors = estimate.log_joint, estimate.log_q_topology, estimate.log_q_branches
-        torch.autograd.backward(
-            [particles.log_joint, particles.log_q_topology, particles.log_q_branches],
-            [torch.from_numpy(-factor) for factor in factors],
-        )
+        torch.autograd.backward(log_joint, torch.from_numpy(-estimate.log_joint))
+        assert lengths.grad is not None
+        by_topology, by_branches = (torch.from_numpy(-factor) for factor in estimate[2:])
+        pull_back(lengths.grad, by_topology, by_branches)
         return estimate.lower_bound
 
     def state(self) -> dict[str, AnyArray]:

@@ -5,6 +5,7 @@ lengths, and `JointModel` draws topologies and lengths together.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar, NamedTuple, final
 
@@ -15,10 +16,10 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from phloem.arrays import BoolArray, FloatArray, IntArray
-from phloem.autograd import Operation, check_tensors
+from phloem.autograd import Application, Operation, check_tensors
 from phloem.errors import BadArgument, FileProblem
 from phloem.features.convolutions import CONVOLUTIONS, BranchReadout, ConvolutionChoice, NodeFeatures
-from phloem.features.layers import run
+from phloem.features.layers import chain, run
 from phloem.kernels.philox import fill_normal_rows
 from phloem.kernels.variational.branches import (
     HALF_LOG_TWO_PI,
@@ -94,8 +95,7 @@ class Lognormal(BranchDistribution):
 
     def sample(self, *, stream: RandomStream, path_only: bool = False) -> BranchSample:
         """One set of lengths per tree, reparameterised."""
-        noise = np.empty(self._parameters.shape[:2])
-        fill_normal_rows(stream.key(), stream.particle, stream.step, noise)
+        noise = _standard_normal(self._parameters.shape[0], self._parameters.shape[1], stream)
         return BranchSample(*_SampleLognormal(noise, path_only)(self._parameters))
 
     def log_prob(self, lengths: Tensor) -> Tensor:
@@ -110,6 +110,13 @@ class Lognormal(BranchDistribution):
         deviation = (log_lengths - self.location) * torch.exp(-self.log_scale)
         log_densities = -(log_lengths + self.log_scale + 0.5 * deviation**2 + HALF_LOG_TWO_PI).sum(dim=1)
         return torch.where(positive.all(dim=1), log_densities, -torch.inf)
+
+
+def _standard_normal(trees: int, branches: int, stream: RandomStream) -> FloatArray:
+    """Independent numbers, (trees, branches), those of one particle in a row."""
+    noise = np.empty((trees, branches))
+    fill_normal_rows(stream.key(), stream.particle, stream.step, noise)
+    return noise
 
 
 @final
@@ -146,6 +153,40 @@ class _SampleLognormal(Operation):
         return (gradient,)
 
 
+@final
+class _SampleNetwork(Operation):
+    """Lengths and log-densities from the inputs of an operation that gives the lognormals' parameters.
+
+    group: the number of every tree's parameters, if equal trees share them.
+    """
+
+    shares_memory = True
+
+    def __init__(self, network: Operation, group: list[int] | None, noise: FloatArray, path_only: bool) -> None:
+        self.network = network
+        self.group = group
+        self.sample = _SampleLognormal(noise, path_only)
+
+    def values(self, wanted: tuple[bool, ...], *inputs: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The lengths and the log-density of each tree's."""
+        outputs = self.network.values(wanted, *inputs)
+        assert isinstance(outputs, Tensor)
+        parameters = outputs.reshape(-1, self.sample.noise.shape[1], Lognormal.parameters_per_branch)
+        self.distinct = len(parameters)
+        return self.sample.values((True,), parameters if self.group is None else parameters[self.group])
+
+    def gradients(
+        self, wanted: tuple[bool, ...], length_gradient: Tensor, density_gradient: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        """The gradients of the network's inputs."""
+        (gradient,) = self.sample.gradients((True,), length_gradient, density_gradient)
+        if self.group is not None:
+            of_trees, sums = gradient.numpy(), np.zeros((self.distinct, *gradient.shape[1:]), gradient.numpy().dtype)
+            np.add.at(sums, self.group, of_trees)
+            gradient = torch.from_numpy(sums)
+        return self.network.gradients(wanted, gradient.reshape(-1, Lognormal.parameters_per_branch))
+
+
 class BranchModel(nn.Module, ABC):
     """Q(q given τ): parameters for every branch of a topology, which a family turns into a distribution of lengths.
 
@@ -164,6 +205,12 @@ class BranchModel(nn.Module, ABC):
     def branch_parameters(self, topologies: TopologyBatch, indices: SubsplitIndices | None = None) -> Tensor:
         """The family's parameters for every branch, (batch, 2n-3, parameters_per_branch)."""
 
+    def sampling(
+        self, topologies: TopologyBatch, indices: SubsplitIndices, *, stream: RandomStream, path_only: bool
+    ) -> Application | None:
+        """`forward` and `sample` as one operation on the model's parameters; None if there is no such operation."""
+        return None
+
     @abstractmethod
     def knows(self, topologies: TopologyBatch, indices: SubsplitIndices | None = None) -> BoolArray:
         """Whether the model has parameters for all branches of each topology, (batch,)."""
@@ -179,7 +226,20 @@ class TableModel(BranchModel, ABC):
 
     def branch_parameters(self, topologies: TopologyBatch, indices: SubsplitIndices | None = None) -> Tensor:
         """The family's parameters for every branch, (batch, 2n-3, parameters_per_branch)."""
-        indices = indices or self.support.indices(topologies)
+        sums: Tensor = self._sums(topologies, indices or self.support.indices(topologies))(self.table)
+        return sums.reshape(*topologies.parent[:, 1:].shape, self.family.parameters_per_branch)
+
+    def sampling(
+        self, topologies: TopologyBatch, indices: SubsplitIndices, *, stream: RandomStream, path_only: bool
+    ) -> Application | None:
+        """Sums of rows and lognormal lengths as one operation; None for other families."""
+        if self.family is not Lognormal:
+            return None
+        noise = _standard_normal(len(topologies), topologies.branch_count, stream)
+        return Application(_SampleNetwork(self._sums(topologies, indices), None, noise, path_only), self.table)
+
+    def _sums(self, topologies: TopologyBatch, indices: SubsplitIndices) -> "_SumRows":
+        """The sums of rows for all branches of all topologies."""
         if len(indices.splits) != len(topologies):
             raise BadArgument(
                 f"branch lengths: subsplit indices of {len(indices.splits)} trees for {len(topologies)} topologies."
@@ -191,8 +251,7 @@ class TableModel(BranchModel, ABC):
                 "in the support. Leave out trees for which `knows` is false."
             )
         rows = self._rows(indices)
-        sums: Tensor = _SumRows(rows.reshape(-1, rows.shape[2]))(self.table)
-        return sums.reshape(*rows.shape[:2], self.family.parameters_per_branch)
+        return _SumRows(rows.reshape(-1, rows.shape[2]))
 
     @abstractmethod
     def _rows(self, indices: SubsplitIndices) -> IntArray:
@@ -290,6 +349,19 @@ class GraphModel(BranchModel):
         parameters = outputs.reshape(len(distinct), topologies.branch_count, self.family.parameters_per_branch)
         return parameters if len(distinct) == len(topologies) else parameters[group]
 
+    def sampling(
+        self, topologies: TopologyBatch, _indices: SubsplitIndices, *, stream: RandomStream, path_only: bool
+    ) -> Application | None:
+        """All layers and lognormal lengths as one operation; None for other families, or layers that are not fused."""
+        layers = self.features.layers() if self.family is Lognormal else None
+        if layers is None:
+            return None
+        distinct, group = topologies.distinct()
+        network, inputs = chain([*layers, *self.readout.layers()], *self.features.raw_states(distinct))
+        noise = _standard_normal(len(topologies), topologies.branch_count, stream)
+        shared = None if len(distinct) == len(topologies) else group
+        return Application(_SampleNetwork(network, shared, noise, path_only), *inputs)
+
     def knows(self, topologies: TopologyBatch, _indices: SubsplitIndices | None = None) -> BoolArray:
         """True for every topology on the taxa, (batch,)."""
         self.features.check_taxon_count(topologies.taxon_count)
@@ -328,6 +400,10 @@ class TreeDraw(NamedTuple):
     log_q_branches: Tensor  # (batch,), differentiable in the branch model
 
 
+# Adds to the parameters' gradients what follows from those of lengths, log_q_topology and log_q_branches.
+PullBack = Callable[[Tensor, Tensor, Tensor], None]
+
+
 class JointModel(nn.Module):
     """Q(τ, q): a distribution over trees with branch lengths."""
 
@@ -351,6 +427,29 @@ class JointModel(nn.Module):
             stream=stream.named("lengths"), path_only=path_only
         )
         return TreeDraw(topologies, lengths, log_prob, log_density)
+
+    def draw_by_hand(self, count: int, *, stream: RandomStream, path_only: bool = False) -> tuple[TreeDraw, PullBack]:
+        """The same trees, not recorded by torch's autograd, and how gradients get from them to the parameters.
+
+        This is for training, where autograd's bookkeeping would take longer than most kernels.
+        """
+        topologies, scoring, indices = self.network.sample_scored(count, stream=stream.named("topology"))
+        own_stream = stream.named("lengths")
+        sampling = self.branches.sampling(topologies, indices, stream=own_stream, path_only=path_only)
+        if sampling is None:
+            sample = self.branches(topologies, indices).sample(stream=own_stream, path_only=path_only)
+            lengths, log_density = (tensor.detach() for tensor in sample)
+        else:
+            lengths, log_density = sampling.values()
+
+        def pull_back(by_length: Tensor, by_topology: Tensor, by_branches: Tensor) -> None:
+            scoring.backward(by_topology)
+            if sampling is None:
+                torch.autograd.backward(sample, (by_length, by_branches))
+            else:
+                sampling.backward(by_length, by_branches)
+
+        return TreeDraw(topologies, lengths, scoring.values(), log_density), pull_back
 
 
 def write_parameters(model: JointModel, path: Path) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from phloem.arrays import Array, BoolArray, FloatArray, IntArray, LongArray, WordArray, read_only
-from phloem.autograd import Operation, outside_transforms
+from phloem.autograd import Application, Operation, outside_transforms
 from phloem.errors import BadArgument, FileProblem
 from phloem.kernels.trees.clades import clade_bits, hash_sets
 from phloem.kernels.variational import sbn as kernels
@@ -168,10 +168,15 @@ class SubsplitNetwork(nn.Module):
 
     def draw(self, count: int, *, stream: RandomStream) -> TopologyDraw:
         """Sample topologies and compute their log-probabilities, with one softmax for both."""
+        topologies, log_prob, indices = self.sample_scored(count, stream=stream)
+        return TopologyDraw(topologies, log_prob.recorded(), indices)
+
+    def sample_scored(self, count: int, *, stream: RandomStream) -> tuple[TopologyBatch, Application, SubsplitIndices]:
+        """Like `draw`, with log-probabilities that are still to be computed."""
         tables = self.tables()
         topologies = self._sample(count, stream, tables)
         indices = self.support.indices(topologies)
-        return TopologyDraw(topologies, self._log_prob(indices, tables, None), indices)
+        return topologies, Application(_LogProbability(self.support, indices, tables, None), self.logits), indices
 
     def log_prob(self, topologies: TopologyBatch) -> Tensor:
         """log Q(τ), (batch,), differentiable in the logits; -inf outside the support."""

@@ -10,7 +10,7 @@ The features take one pass up the tree and one down:
 import numpy as np
 
 from phloem.arrays import FloatArray, IntArray, LongArray, RealArray
-from phloem.kernels.jit import at, kernel, vector_kernel
+from phloem.kernels.jit import at, kernel, vector_kernel, wide_vectors
 
 
 @kernel
@@ -108,12 +108,13 @@ def embed_trees(parents: IntArray, tips: FloatArray) -> FloatArray:
 @vector_kernel
 def project_tips(neighbors: IntArray, tips: RealArray) -> RealArray:
     """Features (batch, 2n-2, channels) of canonical binary trees with the same tips (n, channels)."""
+    wide_vectors()
     batch, nodes, _ = neighbors.shape
     features = np.empty((batch, nodes, tips.shape[1]), tips.dtype)
+    nothing, share = np.zeros(tips.shape[1], tips.dtype), np.zeros(nodes, tips.dtype)
     for tree in range(batch):
         features[tree, : len(tips)] = tips
-        features[tree, len(tips) :] = 0
-        solve_interior(neighbors[tree], features[tree])
+        solve_interior(neighbors[tree], nothing, 0, features[tree], share)
     return features
 
 
@@ -124,35 +125,39 @@ def project_tips_backward(neighbors: IntArray, gradient: RealArray) -> RealArray
     The linear system for the interior features is symmetric, so its adjoint is the same system with the interior
     gradient as its source and tips of zero; a tip's gradient is its own plus its neighbour's solution.
     """
+    wide_vectors()
     batch, nodes, channels = gradient.shape
     leaf_count = nodes // 2 + 1
     sums = np.zeros((leaf_count, channels), gradient.dtype)
-    rows = np.empty((nodes, channels), gradient.dtype)
+    rows, share = np.zeros((nodes, channels), gradient.dtype), np.zeros(nodes, gradient.dtype)
     for tree in range(batch):
-        rows[:leaf_count] = 0
-        rows[leaf_count:] = gradient[tree, leaf_count:]
-        solve_interior(neighbors[tree], rows)
+        solve_interior(neighbors[tree], gradient[tree], channels, rows, share)
         for leaf in range(leaf_count):
-            above = neighbors[tree, leaf, 0]
+            target, own = at(sums, leaf * channels), at(gradient, (tree * nodes + leaf) * channels)
+            above = at(rows, neighbors[tree, leaf, 0] * channels)
             for channel in range(channels):
-                sums[leaf, channel] += gradient[tree, leaf, channel] + rows[above, channel]
+                target[channel] += own[channel] + above[channel]
     return sums
 
 
 @vector_kernel
-def solve_interior(neighbors: IntArray, rows: RealArray) -> None:
-    """Solve deg·x_u - Σ x_neighbours = source_u at the interior nodes of a binary tree, in place, for given tips."""
+def solve_interior(neighbors: IntArray, sources: RealArray, stride: int, rows: RealArray, share: RealArray) -> None:
+    """Solve deg·x_u - Σ x_neighbours = source_u at the interior nodes of a binary tree, for tips that `rows` holds.
+
+    The source of node u begins at element u · stride: with stride 0 all nodes have the same. `share` (nodes,) is
+    scratch, and zero at the leaves.
+    """
     nodes, channels = rows.shape
     leaf_count = nodes // 2 + 1
-    share = np.zeros(nodes, rows.dtype)
     one, three = rows.dtype.type(1), rows.dtype.type(3)
     for node in range(leaf_count, nodes):
         left, right = neighbors[node, 1], neighbors[node, 2]
-        share[node] = one / (three - share[left] - share[right])
-        target, first, second = at(rows, node * channels), at(rows, left * channels), at(rows, right * channels)
-        scale = share[node]
+        scale = one / (three - share[left] - share[right])
+        share[node] = scale
+        target, source = at(rows, node * channels), at(sources, node * stride)
+        first, second = at(rows, left * channels), at(rows, right * channels)
         for channel in range(channels):
-            target[channel] = scale * (target[channel] + first[channel] + second[channel])
+            target[channel] = scale * (source[channel] + first[channel] + second[channel])
     target, first, scale = at(rows, (nodes - 1) * channels), at(rows, 0), share[nodes - 1]
     for channel in range(channels):
         target[channel] += scale * first[channel]  # taxon 0 is the root's third child

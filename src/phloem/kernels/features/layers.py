@@ -230,10 +230,12 @@ def max_messages(
                 break
             source, number = at(values, (2 * neighbors[node, slot] + 1) * channels), slots.dtype.type(slot)
             for channel in range(channels):
+                received, largest = source[channel], target[channel]
                 # NaN wins, so that it shows in the result.
-                larger = source[channel] > target[channel] or source[channel] != source[channel]
-                chosen[channel] = number if larger else chosen[channel]
-                target[channel] = source[channel] if larger else target[channel]
+                larger = (received > largest) | (received != received)
+                # A choice between two numbers would become a store under a condition, which is no vector code.
+                chosen[channel] = max(chosen[channel], number * slots.dtype.type(larger))
+                target[channel] = received if larger else largest
         own = at(values, 2 * node * channels)
         for channel in range(channels):
             once = elu(target[channel] + own[channel] + added[channel])
