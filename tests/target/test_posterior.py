@@ -110,3 +110,24 @@ def test_iqtree_finds_no_better_lengths(iqtree, tmp_path, index):
     assert found is not None
     best = optimize_branch_lengths(TreeLikelihood(compress(alignment)), topologies)
     assert best.log_likelihoods[0] >= float(found.group(1)) - 1e-3
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("kind", ["ours", "own prior", "free parameters"])
+def test_by_hand_is_the_same_as_by_autograd(temperature, kind):
+    alignment = Alignment.from_sequences("ABCDEF", ["ACGTTA", "ACGTAA", "AGGTAA", "AGCTAC", "CGCTAC", "CGCTTC"])
+    topologies = all_topologies(6)[:4]
+    lengths = torch.tensor(np.random.default_rng(1).exponential(0.1, (4, 9)))
+    kappa = torch.tensor(2.0, dtype=torch.float64, requires_grad=kind == "free parameters")
+    likelihood = TreeLikelihood(compress(alignment), hky85(kappa, [0.3, 0.2, 0.2, 0.3]))
+    own = TreePrior(7.0)
+    prior = (lambda trees, values: own(trees, values)) if kind == "own prior" else own
+    target = TreePosterior(likelihood, prior)
+    recorded = lengths.clone().requires_grad_()
+    expected = target.log_joint(topologies, recorded, temperature)
+    gradient = torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64)
+    expected.backward(gradient)
+    found, pull_back = target.log_joint_by_hand(topologies, lengths, temperature)
+    assert not found.requires_grad
+    torch.testing.assert_close(found, expected.detach(), rtol=0, atol=0)
+    torch.testing.assert_close(pull_back(gradient), recorded.grad, rtol=1e-15, atol=1e-12)

@@ -209,18 +209,15 @@ class Training(Trainable):
         doubly = self.config.doubly_reparameterized
         stream = self._stream.at(number)
         draw, pull_back = self.model.draw_by_hand(self.config.particles, stream=stream, path_only=doubly)
-        lengths = draw.lengths.requires_grad_()
-        log_joint = self.target.log_joint(draw.topologies, lengths, inverse_temperature)
-        particles = Particles(draw.topologies, lengths, log_joint, draw.log_q_topology, draw.log_q_branches)
+        log_joint, to_lengths = self.target.log_joint_by_hand(draw.topologies, draw.lengths, inverse_temperature)
+        particles = Particles(draw.topologies, draw.lengths, log_joint, draw.log_q_topology, draw.log_q_branches)
         estimate = self._estimator(particles.log_weights())
         if doubly:
             estimate = doubly_reparameterized(estimate)
         self._topology_adam.clear_gradients()
         self._branch_adam.clear_gradients()
-        torch.autograd.backward(log_joint, torch.from_numpy(-estimate.log_joint))
-        assert lengths.grad is not None
-        by_topology, by_branches = (torch.from_numpy(-factor) for factor in estimate[2:])
-        pull_back(lengths.grad, by_topology, by_branches)
+        by_joint, by_topology, by_branches = (torch.from_numpy(-factor) for factor in estimate[1:])
+        pull_back(to_lengths(by_joint), by_topology, by_branches)
         return estimate.lower_bound
 
     def state(self) -> dict[str, AnyArray]:

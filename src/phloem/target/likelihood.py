@@ -10,7 +10,7 @@ from phloem.arrays import FloatArray
 from phloem.autograd import Operation, check_tensors, plain_values
 from phloem.data.patterns import SitePatterns, merge_relabelled
 from phloem.errors import BadArgument
-from phloem.target.pruning import Pruning
+from phloem.target.pruning import Evaluation, Pruning
 from phloem.target.rates import ModelRates
 from phloem.target.substitution import SubstitutionModel, jc69
 from phloem.threads import available_threads
@@ -48,12 +48,20 @@ class TreeLikelihood:
         values: Tensor = _LogLikelihoods(self, topologies, rates)(branch_lengths, *parameters)
         return values
 
+    def evaluate(self, topologies: TopologyBatch, branch_lengths: Tensor) -> Evaluation:
+        """Log-likelihoods and their derivatives for the lengths, not recorded by torch's autograd."""
+        check_branch_lengths(topologies, branch_lengths, len(self.patterns.taxa))
+        return self._evaluate(topologies, branch_lengths, gradient=True)
+
     def of_sites(self, topologies: TopologyBatch, branch_lengths: Tensor) -> FloatArray:
         """Log-likelihood of every site of the alignment, in its order, (batch, sites)."""
         check_branch_lengths(topologies, branch_lengths, len(self.patterns.taxa))
-        lengths, rates = plain_values(branch_lengths), self._fixed_rates() or self.rates(*self.model.parameters)
-        found = self.pruning.evaluate(topologies, lengths, rates.tables, threads=self.threads)
+        found = self._evaluate(topologies, branch_lengths, gradient=False)
         return found.of_patterns[:, self.pruning.patterns.pattern_of_site]
+
+    def _evaluate(self, topologies: TopologyBatch, branch_lengths: Tensor, *, gradient: bool) -> Evaluation:
+        lengths, rates = plain_values(branch_lengths), self._fixed_rates() or self.rates(*self.model.parameters)
+        return self.pruning.evaluate(topologies, lengths, rates.tables, gradient=gradient, threads=self.threads)
 
     def _fixed_rates(self) -> ModelRates | None:
         """What the kernel needs of a model without free parameters, made once."""
