@@ -9,6 +9,7 @@ import resource
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,16 +18,22 @@ from rich.console import Console
 from rich.table import Table
 
 from features import products
-from one_step import OtherVersion, build_training, problem, time_second
 from phloem import RandomStream
 from phloem.config import EvaluationConfig, InferConfig, TrainingConfig
+from phloem.data.patterns import compress
+from phloem.data.reading import read_alignment
 from phloem.inference.evaluation import draw_log_weights
 from phloem.inference.particles import Particles, doubly_reparameterized, vimco
-from phloem.inference.training import Adam
+from phloem.inference.training import Adam, Training
+from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
 from phloem.tasks.infer import infer
+from phloem.tasks.run_files import build_model
+from phloem.tasks.support import read_samples
 from phloem.variational.joint import JointModel
-from timing import Row, best_times, milliseconds, show
+from phloem.variational.sbn import SubsplitSupport, collect_support
+from rival import Rival
+from timing import Row, best_times, milliseconds, show, warm
 
 PARTICLES = 10
 VARIANTS = ("split", "psp", "mlp", "gcn", "gin", "sage", "ggnn", "edge")
@@ -34,6 +41,32 @@ STAGES = ("topologies", "lengths", "likelihood", "estimator", "backward", "adam"
 EDGE_GOAL = 1.6  # times its products
 GOAL_SECONDS = {"edge": 3.2e-3, "split": 0.9e-3, "psp": 0.9e-3}
 EVALUATION_GOAL_SECONDS, START_GOAL_SECONDS, MEMORY_GOAL_MEGABYTES = 0.5, 10.0, 600
+
+
+@cache
+def problem(name: str) -> tuple[TreePosterior, SubsplitSupport]:
+    """A benchmark's target and the support of its bootstrap trees."""
+    data = Path(os.environ["PHLOEM_DATA"])
+    alignment = read_alignment(data / "alignments" / f"{name}.fasta")
+    samples = read_samples([data / "ufboot" / name], taxa=alignment.taxa)
+    return TreePosterior(TreeLikelihood(compress(alignment), threads=1)), collect_support(samples, credible=0.95)
+
+
+@cache
+def training_of(name: str, variant: str) -> Training:
+    """A training that stays where it is: the topologies of its steps are as different as at the beginning."""
+    torch.manual_seed(1)
+    target, support = problem(name)
+    model = build_model(support, InferConfig(branches=variant))
+    training = Training(model, target, TrainingConfig(steps=10**9, rate=1e-9), seed=1)
+    for _ in range(100):  # by then nearly all clades have been met
+        training.step()
+    return training
+
+
+def step_turn(name: str, variant: str) -> float:
+    """Seconds of a step, after one that warms the caches."""
+    return warm(training_of(name, variant).step)()
 
 
 def stage_times(model: JointModel, target: TreePosterior, rounds: int) -> np.ndarray:
@@ -69,14 +102,14 @@ def stage_times(model: JointModel, target: TreePosterior, rounds: int) -> np.nda
     return best
 
 
-def benchmark(name: str, variants: tuple[str, ...], data: Path, rounds: int) -> None:
-    target, support = problem(name, data)
+def benchmark(name: str, variants: tuple[str, ...], rounds: int) -> None:
+    target, support = problem(name)
     taxa = len(support.taxa)
     table = Table(title=f"{name}: {taxa} taxa, {PARTICLES} particles, one core", title_justify="left", box=None)
     for heading in ("", "ms a step", "goal", "products", "ratio", "goal", *STAGES):
         table.add_column(heading, justify="right" if heading else "left")
     for variant in variants:
-        training = build_training(target, support, variant)
+        training = training_of(name, variant)
         tasks = {"step": training.step}
         if variant not in ("split", "psp"):
             tasks["products"] = products(variant, taxa)
@@ -98,18 +131,16 @@ def _verdict(value: float, goal: float | None, form: str, factor: float) -> str:
     return "" if goal is None else form.format(factor * goal) + (" met" if value <= goal else " MISSED")
 
 
-def compare(sources: Path, data: Path, rounds: int) -> None:
+def compare(sources: Path, rounds: int) -> None:
     """Steps of this version and of another one, in turns."""
-    other = OtherVersion(sources)
+    other = Rival(sources, "step")
     table = Table(title=f"Steps of {sources} and of this version", title_justify="left", box=None)
     for heading in ("", "", "ms before", "ms now", "ratio", "median of rounds"):
         table.add_column(heading, justify="right" if heading else "left")
     for name, variants in (("DS1", VARIANTS), ("DS4", ("edge",)), ("DS8", ("edge",))):
-        target, support = problem(name, data)
         for variant in variants:
-            training = build_training(target, support, variant)
-            other.build(name, variant)
-            seconds = np.array([(other.seconds(), time_second(training.step)) for _ in range(rounds)])
+            turns = [(other.call("step_turn", name, variant), step_turn(name, variant)) for _ in range(rounds)]
+            seconds = np.array(turns)
             before, now = seconds.min(axis=0)
             typical = np.median(seconds[:, 1] / seconds[:, 0])
             row = name, variant, milliseconds(before), milliseconds(now), f"{now / before:.2f}", f"{typical:.2f}"
@@ -119,8 +150,8 @@ def compare(sources: Path, data: Path, rounds: int) -> None:
 
 def benchmark_evaluation(data: Path, rounds: int) -> None:
     """1,000 importance samples, and how long it takes until a run's first step is done."""
-    target, support = problem("DS1", data)
-    model = build_training(target, support, "edge").model
+    target, _ = problem("DS1")
+    model = training_of("DS1", "edge").model
     stream = RandomStream(1, "benchmark")
     seconds = best_times({"samples": lambda: draw_log_weights(model, target, 1000, stream=stream)}, rounds)["samples"]
     command = [sys.executable, __file__, "--first-step", str(data)]
@@ -156,11 +187,11 @@ if __name__ == "__main__":
     folder = Path(os.environ["PHLOEM_DATA"])
     torch.set_num_threads(1)
     if options.against:
-        compare(options.against, folder, options.rounds)
+        compare(options.against, options.rounds)
         sys.exit()
-    benchmark("DS1", VARIANTS, folder, options.rounds)
+    benchmark("DS1", VARIANTS, options.rounds)
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"memory of this process by now: {megabytes:.0f} MB (goal {MEMORY_GOAL_MEGABYTES})\n")
-    benchmark("DS4", ("edge",), folder, options.rounds // 3)
-    benchmark("DS8", ("edge",), folder, options.rounds // 3)
+    benchmark("DS4", ("edge",), options.rounds // 3)
+    benchmark("DS8", ("edge",), options.rounds // 3)
     benchmark_evaluation(folder, max(3, options.rounds // 50))
