@@ -18,7 +18,7 @@ from support.finished_runs import unfinished_run as unfinished_run
 
 # Kernels compile inside the first example, so no example has a deadline; CI draws the same examples each time.
 settings.register_profile("phloem", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", parent=settings.get_profile("phloem"), derandomize=True)
+settings.register_profile("ci", parent=settings.get_profile("phloem"), derandomize=True, max_examples=50)
 settings.register_profile("quick", parent=settings.get_profile("ci"), max_examples=10)
 settings.load_profile("quick" if os.environ.get("PHLOEM_QUICK") else "ci" if os.environ.get("CI") else "phloem")
 

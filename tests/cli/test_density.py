@@ -295,7 +295,7 @@ SLOW = ["--steps", "1000", "--width", "50", "--checkpoint-every", "10steps", "--
 @pytest.mark.slow
 def test_a_fit_that_is_killed_and_stopped_goes_on_to_the_same_files():
     command = [sys.executable, "-m", "phloem", *fit(*SLOW, "--resume", out="killed")]
-    for how, step in ((signal.SIGKILL, 10), (signal.SIGTERM, 200), (signal.SIGINT, 500)):
+    for how, step in ((signal.SIGKILL, 10), (signal.SIGTERM, 100), (signal.SIGINT, 200)):
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
             wait_for_step(step, process)
             process.send_signal(how)

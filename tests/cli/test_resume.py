@@ -100,13 +100,13 @@ def undisturbed(tmp_path_factory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_run_that_is_killed_five_times_finds_the_same(start, undisturbed, tmp_path):
+def test_a_run_that_is_killed_three_times_finds_the_same(start, undisturbed, tmp_path):
     out = tmp_path / "run"
     moments = random.Random(1)
     seen = []
-    for kill in range(5):
+    for kill in range(3):
         process = start(*PRIMATES, "--out", str(out), *SLOW_STEPS, *OFTEN, "--quiet", "--resume")
-        wait_until(lambda kill=kill: steps_in(out) >= 70 * kill + moments.randrange(10), process)
+        wait_until(lambda kill=kill: steps_in(out) >= 120 * kill + moments.randrange(10), process)
         process.kill()
         process.communicate()
         seen.append(steps_in(out))
@@ -115,7 +115,7 @@ def test_a_run_that_is_killed_five_times_finds_the_same(start, undisturbed, tmp_
     finish(*PRIMATES, "--out", str(out), *SLOW_STEPS, *OFTEN, "--quiet", "--resume")
     assert_same_results(undisturbed, out)
     # One that is killed at once has not come to write its own down.
-    assert 5 <= len(json.loads((out / "provenance.json").read_text())["sessions"]) <= 6
+    assert 3 <= len(json.loads((out / "provenance.json").read_text())["sessions"]) <= 4
     assert len(list((out / "checkpoints").iterdir())) == 2
     assert not list(out.rglob("*.unfinished"))
 

@@ -178,8 +178,9 @@ def plan_trees(neighbors: IntArray, known: KnownClades, plans: Plans) -> None:
     """Fill in the plans. There must be room for as many new clades and subsplits as the trees have."""
     nodes = neighbors.shape[1]
     leaf_count = nodes // 2 + 1
-    weights = np.arange(leaf_count + 1).astype(np.float64) ** SIZE_POWER
-    weights[1] = 0.0
+    weights = np.zeros(leaf_count + 1)  # of clades by their size; none for tips
+    for size in range(2, leaf_count + 1):
+        weights[size] = size**SIZE_POWER
     sizes, excess = np.empty(nodes, np.int64), np.empty(nodes)
     order, origins, numbers = np.empty(nodes, np.int64), np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     wanted = np.empty(known.bits.shape[1], np.uint64)

@@ -223,7 +223,8 @@ def _go_up(children, subsplits, classes, block, codes, group, lanes, work):
             smallest = go_up_one(rows, at(work.columns, place), left_rows, right_rows, pairs, count)
         else:
             smallest = go_up_four(rows, at(work.matrices, place), left_rows, right_rows, pairs, count)
-        rescaled |= _rescale(smallest, node, left, right, pairs, count, group, lanes, work)
+        if _rescale(smallest, node, left, right, pairs, count, group, lanes, work):
+            rescaled = True
     return rescaled
 
 
@@ -524,7 +525,7 @@ def evaluate(
     lanes = 1 if len(rates.rates) == 1 else 4
     groups = len(rates.rates) // lanes
     offsets = np.empty(branches + 1, np.int64)
-    most_rows, most_patterns = 0, 0
+    most_rows, most_patterns = np.int64(0), np.int64(0)  # as constants they would have the callees compiled twice
     for task in range(first_task, last_task):
         tree, block = task // blocks, task % blocks
         most_rows = max(most_rows, _count_rows(plans.clades[tree], classes.counts, block, offsets))
@@ -538,9 +539,10 @@ def evaluate(
             _fill_matrices(rates, lengths[tree], own_branches, lanes, work)
             before = tree
         _count_rows(plans.clades[tree], classes.counts, block, work.offsets)
-        rescaled = False
+        rescaled = np.bool_(False)  # likewise
         for group in range(groups):
-            rescaled |= _go_up(children, subsplits, classes, block, columns.codes, group, lanes, work)
+            if _go_up(children, subsplits, classes, block, columns.codes, group, lanes, work):
+                rescaled = True
         sums[tree, block] = _site_likelihoods(
             tree, block, plans, classes, columns, rates, lanes, rescaled, work, site_values[tree]
         )
