@@ -70,8 +70,8 @@ def _share(tasks: int, threads: int, arguments: tuple[Any, ...]) -> None:
 class ColumnClasses:
     """The classes of all clades that have been met, of one alignment.
 
-    When they take more than half of `MOST_BYTES` all are forgotten, and made again as they are met: that takes about
-    as long as the likelihood does. Nothing that is computed depends on what is known.
+    When they take more than half of `MOST_BYTES` all are forgotten, and made again as they are met: that takes one to
+    four times as long as the likelihood. Nothing that is computed depends on what is known.
     """
 
     def __init__(self, patterns: SitePatterns) -> None:
