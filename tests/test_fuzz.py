@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-FILES = 2000
+FILES = 1000
 pytestmark = pytest.mark.slow
 
 
