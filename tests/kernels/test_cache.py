@@ -16,7 +16,7 @@ KERNEL = """
 from phloem.kernels.jit import kernel
 
 @kernel
-def triple(x):
+def triple(x: float) -> float:
     return 3 * x
 """
 

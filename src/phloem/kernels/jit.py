@@ -25,6 +25,9 @@ Pointer: TypeAlias = Any  # returned by `at`, `shift` and `from_address`
 def kernel(function: Function) -> Function:
     """Compile `function` on first call and keep the machine code on disk.
 
+    A function without annotations is a part of other kernels. It is compiled without what calls from Python need,
+    which for tuples of arrays takes as long as the function itself.
+
     Division follows IEEE (no Python exceptions inside a loop), the GIL is released so that threads can share
     work, and `fastmath` stays off so that sums have one order and results are the same bits on every run.
     """
@@ -37,11 +40,28 @@ def vector_kernel(function: Function) -> Function:
 
 
 def _compile(function: Function, **options: Any) -> Function:
-    compiled: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    options |= {"nogil": True, "error_model": "numpy"}
+    is_part = not function.__annotations__
+    wrappers: dict[str, Any] = {"no_cpython_wrapper": is_part, "no_cfunc_wrapper": is_part}
+    compiled: Any = numba.njit(**options, **wrappers)(function)
+    if is_part:
+        _leave_python_to(numba.njit(**options)(function), compiled)
     if function.__closure__ is None:  # one function within another has one name for any number of codes
         with suppress(RuntimeError):  # no place to write the cache: every process compiles for itself
             compiled._cache = KernelCache(function)
     return cast(Function, compiled)
+
+
+def _leave_python_to(whole: Any, part: Any) -> None:
+    """Leave calls from Python, for which a part has no code, to the whole function, compiled when that happens."""
+
+    def keep(result: Any) -> None:
+        part.overloads[tuple(result.signature.args)] = result
+
+    def whole_function(*_arguments: Any, **_keywords: Any) -> Any:
+        return whole
+
+    part.add_overload, part._compile_for_args = keep, whole_function
 
 
 def cache_directory() -> Path | None:

@@ -157,13 +157,13 @@ def tip_derivative_four(derivative, outside, codes, count):
 
 
 @vector_kernel
-def root_shares_four(shares, frequencies, first_rows, first, second_rows, second, third_rows, third, patterns):
+def root_shares_four(shares, frequencies, messages, classes, patterns):
     """The likelihood of every pattern in each category, from the messages of the root's three children."""
     f0, f1, f2, f3 = four_of(frequencies[0]), four_of(frequencies[1]), four_of(frequencies[2]), four_of(frequencies[3])
     for pattern in range(patterns):
-        x = shift(first_rows, np.int64(first[pattern]) * ROW)
-        y = shift(second_rows, np.int64(second[pattern]) * ROW)
-        z = shift(third_rows, np.int64(third[pattern]) * ROW)
+        x = shift(messages[0], np.int64(classes[0][pattern]) * ROW)
+        y = shift(messages[1], np.int64(classes[1][pattern]) * ROW)
+        z = shift(messages[2], np.int64(classes[2][pattern]) * ROW)
         low = f0 * (four_at(x, 0) * four_at(y, 0) * four_at(z, 0)) + f1 * (
             four_at(x, 4) * four_at(y, 4) * four_at(z, 4)
         )
@@ -193,32 +193,18 @@ def make_factors_four(shares, weights, scales, patterns, derivative):
 
 
 @vector_kernel
-def root_outside_four(
-    factors,
-    frequencies,
-    first_rows,
-    first,
-    second_rows,
-    second,
-    third_rows,
-    third,
-    patterns,
-    first_outside,
-    second_outside,
-    third_outside,
-    derivative,
-):
+def root_outside_four(factors, frequencies, messages, classes, patterns, outsides, derivative):
     """O of the root's children, each pattern times its factors, and the derivative for each frequency, four lanes."""
     f0, f1, f2, f3 = four_of(frequencies[0]), four_of(frequencies[1]), four_of(frequencies[2]), four_of(frequencies[3])
     s0, s1, s2, s3 = four_at(derivative, 0), four_at(derivative, 4), four_at(derivative, 8), four_at(derivative, 12)
-    rows, outsides = (first_rows, second_rows, third_rows), (first_outside, second_outside, third_outside)
     for pattern in range(patterns):
-        x, y, z = np.int64(first[pattern]) * ROW, np.int64(second[pattern]) * ROW, np.int64(third[pattern]) * ROW
+        x, y = np.int64(classes[0][pattern]) * ROW, np.int64(classes[1][pattern]) * ROW
+        z = np.int64(classes[2][pattern]) * ROW
         factor = four_at(factors, 4 * pattern)
-        s0 += factor * _root_state(factor * f0, rows, outsides, x, y, z)
-        s1 += factor * _root_state(factor * f1, rows, outsides, x + 4, y + 4, z + 4)
-        s2 += factor * _root_state(factor * f2, rows, outsides, x + 8, y + 8, z + 8)
-        s3 += factor * _root_state(factor * f3, rows, outsides, x + 12, y + 12, z + 12)
+        s0 += factor * _root_state(factor * f0, messages, outsides, x, y, z)
+        s1 += factor * _root_state(factor * f1, messages, outsides, x + 4, y + 4, z + 4)
+        s2 += factor * _root_state(factor * f2, messages, outsides, x + 8, y + 8, z + 8)
+        s3 += factor * _root_state(factor * f3, messages, outsides, x + 12, y + 12, z + 12)
     _store_row(derivative, s0, s1, s2, s3)
 
 

@@ -108,13 +108,13 @@ def tip_derivative_one(derivative, outside, codes, count):
 
 
 @vector_kernel
-def root_shares_one(shares, frequencies, first_rows, first, second_rows, second, third_rows, third, patterns):
+def root_shares_one(shares, frequencies, messages, classes, patterns):
     """The likelihood of every pattern, from the messages of the root's three children."""
     frequency = four_at(frequencies, 0)
     for pattern in range(patterns):
-        x = four_at(first_rows, np.int64(first[pattern]) * ROW)
-        y = four_at(second_rows, np.int64(second[pattern]) * ROW)
-        z = four_at(third_rows, np.int64(third[pattern]) * ROW)
+        x = four_at(messages[0], np.int64(classes[0][pattern]) * ROW)
+        y = four_at(messages[1], np.int64(classes[1][pattern]) * ROW)
+        z = four_at(messages[2], np.int64(classes[2][pattern]) * ROW)
         shares[pattern] = sum_of(frequency * (x * y * z))
 
 
@@ -136,34 +136,20 @@ def make_factors_one(shares, weights, scales, patterns, derivative):
 
 
 @vector_kernel
-def root_outside_one(
-    factors,
-    frequencies,
-    first_rows,
-    first,
-    second_rows,
-    second,
-    third_rows,
-    third,
-    patterns,
-    first_outside,
-    second_outside,
-    third_outside,
-    derivative,
-):
+def root_outside_one(factors, frequencies, messages, classes, patterns, outsides, derivative):
     """O of the root's children, each pattern times its factor, and the derivative for each frequency."""
     frequency, summed = four_at(frequencies, 0), four_at(derivative, 0)
     for pattern in range(patterns):
-        x_row = np.int64(first[pattern]) * ROW
-        y_row = np.int64(second[pattern]) * ROW
-        z_row = np.int64(third[pattern]) * ROW
-        x, y, z = four_at(first_rows, x_row), four_at(second_rows, y_row), four_at(third_rows, z_row)
+        x_row = np.int64(classes[0][pattern]) * ROW
+        y_row = np.int64(classes[1][pattern]) * ROW
+        z_row = np.int64(classes[2][pattern]) * ROW
+        x, y, z = four_at(messages[0], x_row), four_at(messages[1], y_row), four_at(messages[2], z_row)
         factor = four_of(factors[pattern])
         both = x * y
         summed += factor * (both * z)
         weight = factor * frequency
-        put(third_outside, z_row, four_at(third_outside, z_row) + weight * both)
+        put(outsides[2], z_row, four_at(outsides[2], z_row) + weight * both)
         weight *= z
-        put(first_outside, x_row, four_at(first_outside, x_row) + weight * y)
-        put(second_outside, y_row, four_at(second_outside, y_row) + weight * x)
+        put(outsides[0], x_row, four_at(outsides[0], x_row) + weight * y)
+        put(outsides[1], y_row, four_at(outsides[1], y_row) + weight * x)
     put(derivative, 0, summed)

@@ -8,6 +8,9 @@ have four categories side by side (four_categories.py).
 
 Messages that become small are multiplied by a power of two, which is exact, category by category; how often is counted,
 so that any number of taxa is possible.
+
+Arrays come in and go out by the tuples below. What stages hand to one another are tuples of pointers: those of arrays
+would be seven times as many values, and the compiler would take twice as long.
 """
 
 import math
@@ -17,7 +20,7 @@ import numpy as np
 
 from phloem.arrays import ByteArray, FloatArray, IntArray, LongArray, ShortArray
 from phloem.kernels.elementary import log_above_zero
-from phloem.kernels.jit import at, vector_kernel
+from phloem.kernels.jit import Pointer, at, shift, vector_kernel
 from phloem.kernels.lanes import clear, four_at, four_of, put, sum_of
 from phloem.kernels.likelihood.classes import Plans
 from phloem.kernels.likelihood.four_categories import (
@@ -104,211 +107,280 @@ class Derivatives(NamedTuple):
     invariant: FloatArray  # (trees, blocks, 4)
 
 
+class Task(NamedTuple):
+    """One block of patterns on one tree: sizes, and pointers to what is read."""
+
+    tips: int
+    branches: int
+    patterns: int
+    lanes: int  # 1 for one category, else 4
+    groups: int  # of so many categories
+    children: Pointer  # (n-3, 2)
+    root_children: Pointer  # (3,)
+    branch_numbers: Pointer  # (branches,)
+    clades: Pointer  # (branches,)
+    subsplits: Pointer  # (n-3,)
+    lengths: Pointer  # (branches,)
+    blocks: int  # how far the next clade's count is, and the next subsplit's start
+    counts: Pointer
+    starts: Pointer
+    pairs: Pointer
+    all_patterns: int  # how far the next clade's classes are
+    classes: Pointer
+    weights: Pointer  # (patterns,)
+    constant: Pointer  # (patterns,)
+    codes: Pointer  # (taxa, CODES)
+
+
+class Model(NamedTuple):
+    """Pointers to the arrays of `Rates`."""
+
+    frequencies: Pointer
+    values: Pointer
+    coefficients: Pointer
+    right: Pointer
+    left: Pointer
+    rates: Pointer
+    weights: Pointer
+    invariant: Pointer
+
+
+class Found(NamedTuple):
+    """Pointers to where the derivatives of one task go, as in `Derivatives`."""
+
+    lengths: Pointer
+    inner: Pointer
+    rates: Pointer
+    weights: Pointer
+    frequencies: Pointer
+    invariant: Pointer
+
+
 class Workspace(NamedTuple):
     """Room for one task after another. `group` is four categories, or the only one."""
 
-    matrices: FloatArray  # (groups · branches · entries)
-    columns: FloatArray  # the same by columns, for one category
-    growth: FloatArray
-    matrix_derivatives: FloatArray
-    offsets: LongArray  # (branches + 1,)  first row of each node
-    rows: FloatArray  # (groups · rows · row)  messages
-    outside: FloatArray  # likewise  O
-    scales: FloatArray  # (groups · rows · lanes)  what each message was multiplied by
-    powers: FloatArray  # likewise  how often, with the messages that it was made of
-    was_scaled: ByteArray  # (groups, branches)  whether any message of a node was
-    has_powers: ByteArray  # (groups, branches)  whether any of those was that it was made of
-    shares: FloatArray  # (groups · patterns · lanes)
-    relative: FloatArray  # likewise
-    likelihoods: FloatArray  # (patterns,)
-    site_scales: FloatArray  # (patterns,)
-    site_powers: FloatArray  # (patterns,)
-    small: FloatArray  # a few matrices
+    matrices: Pointer  # (groups · branches · entries)
+    columns: Pointer  # the same by columns, for one category
+    growth: Pointer
+    matrix_derivatives: Pointer
+    rows: Pointer  # (groups · rows · row)  messages
+    outside: Pointer  # likewise  O
+    scales: Pointer  # (groups · rows · lanes)  what each message was multiplied by
+    powers: Pointer  # likewise  how often, with the messages that it was made of
+    shares: Pointer  # (groups · patterns · lanes)
+    relative: Pointer  # likewise
+    likelihoods: Pointer  # (patterns,)
+    site_scales: Pointer  # (patterns,)
+    site_powers: Pointer  # (patterns,)
+    small: Pointer  # a few matrices
+    offsets: Pointer  # (branches + 1,)  first row of each node
+    was_scaled: Pointer  # (groups · branches)  whether any message of a node was
+    has_powers: Pointer  # (groups · branches)  whether any of those was that it was made of
 
 
 @vector_kernel
-def _make_workspace(branches, groups, lanes, rows, patterns):
-    """lanes: 1 for one category, else 4."""
-    row, matrix = 4 * lanes, ENTRIES * lanes
+def _room_for(branches, groups, lanes, rows, patterns):
+    """How many doubles the workspace takes: of matrices, growth, messages, numbers for each message, and patterns."""
     padded = branches + 3  # four branches at a time
+    matrices, growth = groups * padded * ENTRIES * lanes, groups * padded * GROWTH
+    messages, sites = groups * rows * lanes, groups * patterns * lanes
+    return matrices, growth, 4 * messages, messages, sites
+
+
+@vector_kernel
+def _divide(room, offsets, marks, branches, groups, lanes, rows, patterns):
+    """The workspace in one array."""
+    matrices, growth, messages, numbers, sites = _room_for(branches, groups, lanes, rows, patterns)
+    after_matrices = 3 * matrices + growth
+    after_messages = after_matrices + 2 * messages + 2 * numbers
+    after_sites = after_messages + 2 * sites
     return Workspace(
-        np.empty(groups * padded * matrix),
-        np.empty(padded * matrix if lanes == 1 else 1),
-        np.empty(groups * padded * GROWTH),
-        np.empty(groups * padded * matrix),
-        np.empty(branches + 1, np.int64),
-        np.empty(groups * rows * row),
-        np.empty(groups * rows * row),
-        np.empty(groups * rows * lanes),
-        np.empty(groups * rows * lanes),
-        np.empty((groups, branches), np.uint8),
-        np.empty((groups, branches), np.uint8),
-        np.empty(groups * patterns * lanes),
-        np.empty(groups * patterns * lanes),
-        np.empty(patterns),
-        np.empty(patterns),
-        np.empty(patterns),
-        np.empty(3 * MATRIX),
+        at(room, 0),
+        at(room, matrices),
+        at(room, 3 * matrices),
+        at(room, 2 * matrices),
+        at(room, after_matrices),
+        at(room, after_matrices + messages),
+        at(room, after_matrices + 2 * messages),
+        at(room, after_matrices + 2 * messages + numbers),
+        at(room, after_messages),
+        at(room, after_messages + sites),
+        at(room, after_sites),
+        at(room, after_sites + patterns),
+        at(room, after_sites + 2 * patterns),
+        at(room, after_sites + 3 * patterns),
+        at(offsets, 0),
+        at(marks, 0),
+        at(marks, groups * branches),
     )
 
 
 @vector_kernel
-def _count_rows(clades, counts, block, offsets):
+def _count_rows(clades, counts, blocks, branches, offsets):
     """Where the rows of each node begin; returns how many there are."""
-    rows = 0
-    for node in range(len(clades)):
+    rows = np.int64(0)
+    for node in range(branches):
         offsets[node] = rows
-        rows += counts[clades[node], block]
-    offsets[len(clades)] = rows
+        rows += counts[clades[node] * blocks]
+    offsets[branches] = rows
     return rows
 
 
 @vector_kernel
-def _four_lengths(lengths, branches, first, room):
+def _four_lengths(task, first, room):
     """The lengths of four nodes' branches from `first` on, zero beyond the last."""
     for place in range(4):
-        room[place] = lengths[branches[first + place]] if first + place < len(branches) else 0.0
+        room[place] = task.lengths[task.branch_numbers[first + place]] if first + place < task.branches else 0.0
     return four_at(room, 0)
 
 
 @vector_kernel
-def _fill_matrices(rates, lengths, branches, lanes, work):
+def _fill_matrices(task, model, work):
     """P of every branch and category."""
-    count = len(branches)
-    coefficients, values, small = at(rates.coefficients, 0), at(rates.values, 0), at(work.small, 0)
-    if lanes == 4:
-        for group in range(len(rates.rates) // 4):
-            rate = four_at(at(rates.rates, 4 * group), 0)
-            for node in range(count):
-                place = group * count + node
-                times = rate * four_of(lengths[branches[node]])
-                fill_transitions(
-                    at(work.matrices, place * MATRIX), at(work.growth, place * GROWTH), coefficients, values, times
-                )
+    if task.lanes == 4:
+        for group in range(task.groups):
+            rate = four_at(model.rates, 4 * group)
+            for node in range(task.branches):
+                place = group * task.branches + node
+                times = rate * four_of(task.lengths[task.branch_numbers[node]])
+                matrix, growth = shift(work.matrices, place * MATRIX), shift(work.growth, place * GROWTH)
+                fill_transitions(matrix, growth, model.coefficients, model.values, times)
         return
-    for first in range(0, count, 4):
-        times = _four_lengths(lengths, branches, first, at(work.small, MATRIX)) * four_of(rates.rates[0])
-        fill_transitions(small, at(work.growth, first // 4 * GROWTH), coefficients, values, times)
+    for first in range(0, task.branches, 4):
+        times = _four_lengths(task, first, shift(work.small, MATRIX)) * four_of(model.rates[0])
+        fill_transitions(work.small, shift(work.growth, first // 4 * GROWTH), model.coefficients, model.values, times)
         for place in range(4):
             for row in range(4):
                 for column in range(4):
-                    value = small[4 * (4 * row + column) + place]
+                    value = work.small[4 * (4 * row + column) + place]
                     work.matrices[(first + place) * ENTRIES + 4 * row + column] = value
                     work.columns[(first + place) * ENTRIES + 4 * column + row] = value
 
 
 @vector_kernel
-def _go_up(children, subsplits, classes, block, codes, group, lanes, work):
+def _go_up(task, group, work):
     """The messages of one group of categories; whether any was rescaled."""
-    branches, interior = len(work.offsets) - 1, len(children)
-    leaf_count = branches - interior
-    row, base = 4 * lanes, group * work.offsets[branches]
+    row, base = 4 * task.lanes, group * work.offsets[task.branches]
     rescaled = False
-    for node in range(branches):
-        rows = at(work.rows, (base + work.offsets[node]) * row)
+    for node in range(task.branches):
+        rows = shift(work.rows, (base + work.offsets[node]) * row)
         count = work.offsets[node + 1] - work.offsets[node]
-        place = (group * branches + node) * ENTRIES * lanes
-        if node < leaf_count:
-            if lanes == 1:
-                tip_rows_one(rows, at(work.columns, place), at(codes, CODES * node), count)
+        place = (group * task.branches + node) * ENTRIES * task.lanes
+        if node < task.tips:
+            if task.lanes == 1:
+                tip_rows_one(rows, shift(work.columns, place), shift(task.codes, CODES * node), count)
             else:
-                tip_rows_four(rows, at(work.matrices, place), at(codes, CODES * node), count)
-            work.was_scaled[group, node] = work.has_powers[group, node] = 0
+                tip_rows_four(rows, shift(work.matrices, place), shift(task.codes, CODES * node), count)
+            work.was_scaled[group * task.branches + node] = work.has_powers[group * task.branches + node] = 0
             continue
-        left, right = children[node - leaf_count, 0], children[node - leaf_count, 1]
-        left_rows = at(work.rows, (base + work.offsets[left]) * row)
-        right_rows = at(work.rows, (base + work.offsets[right]) * row)
-        pairs = at(classes.pairs, 2 * classes.starts[subsplits[node - leaf_count], block])
-        if lanes == 1:
-            smallest = go_up_one(rows, at(work.columns, place), left_rows, right_rows, pairs, count)
+        interior = node - task.tips
+        left, right = task.children[2 * interior], task.children[2 * interior + 1]
+        left_rows = shift(work.rows, (base + work.offsets[left]) * row)
+        right_rows = shift(work.rows, (base + work.offsets[right]) * row)
+        pairs = shift(task.pairs, 2 * task.starts[task.subsplits[interior] * task.blocks])
+        if task.lanes == 1:
+            smallest = go_up_one(rows, shift(work.columns, place), left_rows, right_rows, pairs, count)
         else:
-            smallest = go_up_four(rows, at(work.matrices, place), left_rows, right_rows, pairs, count)
-        if _rescale(smallest, node, left, right, pairs, count, group, lanes, work):
+            smallest = go_up_four(rows, shift(work.matrices, place), left_rows, right_rows, pairs, count)
+        if _rescale(smallest, node, left, right, pairs, count, group, task, work):
             rescaled = True
     return rescaled
 
 
 @vector_kernel
-def _rescale(smallest, node, left, right, pairs, count, group, lanes, work):
+def _rescale(smallest, node, left, right, pairs, count, group, task, work):
     """Keep the messages of a node from becoming too small; whether any was multiplied."""
+    has_powers = shift(work.has_powers, group * task.branches)
     small = smallest < SMALL
-    counted = small or work.has_powers[group, left] or work.has_powers[group, right]
-    work.was_scaled[group, node], work.has_powers[group, node] = small, counted
+    counted = small or has_powers[left] or has_powers[right]
+    work.was_scaled[group * task.branches + node], has_powers[node] = small, counted
     if not counted:
         return False
-    base = group * work.offsets[len(work.offsets) - 1]
-    own = (base + work.offsets[node]) * lanes
-    for place in range(count * lanes):
-        work.powers[own + place] = 0.0
+    base = group * work.offsets[task.branches]
+    own = (base + work.offsets[node]) * task.lanes
+    powers = shift(work.powers, own)
+    for place in range(count * task.lanes):
+        powers[place] = 0.0
     for column in range(2):
         child = right if column else left
-        if work.has_powers[group, child]:
-            theirs = at(work.powers, (base + work.offsets[child]) * lanes)
-            if lanes == 1:
-                add_powers_one(at(work.powers, own), theirs, pairs, column, count)
+        if has_powers[child]:
+            theirs = shift(work.powers, (base + work.offsets[child]) * task.lanes)
+            if task.lanes == 1:
+                add_powers_one(powers, theirs, pairs, column, count)
             else:
-                add_powers_four(at(work.powers, own), theirs, pairs, column, count)
+                add_powers_four(powers, theirs, pairs, column, count)
     if small:
-        rows = at(work.rows, own * 4)
-        if lanes == 1:
-            rescale_one(rows, count, at(work.scales, own), at(work.powers, own))
+        if task.lanes == 1:
+            rescale_one(shift(work.rows, own * 4), count, shift(work.scales, own), powers)
         else:
-            rescale_four(rows, count, at(work.scales, own), at(work.powers, own))
+            rescale_four(shift(work.rows, own * 4), count, shift(work.scales, own), powers)
     return small
 
 
 @vector_kernel
-def _site_likelihoods(tree, block, plans, classes, columns, rates, lanes, rescaled, work, site_values):
+def _at_root(rows, group, task, work):
+    """The rows of the root's three children, of messages or of O."""
+    base, row = group * work.offsets[task.branches], 4 * task.lanes
+    first, second, third = task.root_children[0], task.root_children[1], task.root_children[2]
+    return (
+        shift(rows, (base + work.offsets[first]) * row),
+        shift(rows, (base + work.offsets[second]) * row),
+        shift(rows, (base + work.offsets[third]) * row),
+    )
+
+
+@vector_kernel
+def _classes_at_root(task):
+    """The classes of the block's patterns in the root's three children."""
+    first, second, third = task.root_children[0], task.root_children[1], task.root_children[2]
+    return (
+        shift(task.classes, task.clades[first] * task.all_patterns),
+        shift(task.classes, task.clades[second] * task.all_patterns),
+        shift(task.classes, task.clades[third] * task.all_patterns),
+    )
+
+
+@vector_kernel
+def _site_likelihoods(task, model, rescaled, work, site_values):
     """Log-likelihoods of the block's patterns; returns their sum."""
-    start, patterns = columns.bounds[block], columns.bounds[block + 1] - columns.bounds[block]
-    groups, total_rows = len(rates.rates) // lanes, work.offsets[len(work.offsets) - 1]
-    first, second, third = plans.root_children[tree]
-    width = classes.classes.shape[1]
-    for group in range(groups):
-        base = group * total_rows
-        arguments = (
-            at(work.rows, (base + work.offsets[first]) * 4 * lanes),
-            at(classes.classes, plans.clades[tree, first] * width + start),
-            at(work.rows, (base + work.offsets[second]) * 4 * lanes),
-            at(classes.classes, plans.clades[tree, second] * width + start),
-            at(work.rows, (base + work.offsets[third]) * 4 * lanes),
-            at(classes.classes, plans.clades[tree, third] * width + start),
-        )
-        shares = at(work.shares, group * patterns * lanes)
+    patterns, lanes = task.patterns, task.lanes
+    classes = _classes_at_root(task)
+    for group in range(task.groups):
+        messages, shares = _at_root(work.rows, group, task, work), shift(work.shares, group * patterns * lanes)
         if lanes == 1:
-            root_shares_one(shares, at(rates.frequencies, 0), *arguments, patterns)
+            root_shares_one(shares, model.frequencies, messages, classes, patterns)
         else:
-            root_shares_four(shares, at(rates.frequencies, 0), *arguments, patterns)
+            root_shares_four(shares, model.frequencies, messages, classes, patterns)
     for pattern in range(patterns):
         work.likelihoods[pattern] = 0.0
         work.site_powers[pattern] = 0.0
-    if rates.invariant[0] > 0.0:
+    if model.invariant[0] > 0.0:
         for pattern in range(patterns):
             for state in range(4):
-                if (columns.constant[start + pattern] >> state) & 1:
-                    work.likelihoods[pattern] += rates.invariant[state]
+                if (task.constant[pattern] >> state) & 1:
+                    work.likelihoods[pattern] += model.invariant[state]
     if rescaled:
-        _bring_together(tree, block, plans, classes, columns, rates, lanes, work)
-    for group in range(groups):
-        shares, weights = at(work.shares, group * patterns * lanes), at(rates.weights, group * lanes)
+        _bring_together(task, work)
+    for group in range(task.groups):
+        shares, weights = shift(work.shares, group * patterns * lanes), shift(model.weights, group * lanes)
         if lanes == 1:
-            weigh_shares_one(at(work.likelihoods, 0), shares, weights, patterns)
+            weigh_shares_one(work.likelihoods, shares, weights, patterns)
         else:
-            weigh_shares_four(at(work.likelihoods, 0), shares, weights, patterns)
+            weigh_shares_four(work.likelihoods, shares, weights, patterns)
     tiny = 0
     for pattern in range(patterns):
         likelihood = work.likelihoods[pattern]
         tiny += likelihood < LEAST_NORMAL
-        work.site_scales[pattern] = columns.weights[start + pattern] / likelihood
-        site_values[start + pattern] = log_above_zero(likelihood) - work.site_powers[pattern] * LOG_FACTOR
+        work.site_scales[pattern] = task.weights[pattern] / likelihood
+        site_values[pattern] = log_above_zero(likelihood) - work.site_powers[pattern] * LOG_FACTOR
     if tiny:
         for pattern in range(patterns):
             likelihood = work.likelihoods[pattern]
             if likelihood < LEAST_NORMAL:
-                site_values[start + pattern] = math.log(likelihood) - work.site_powers[pattern] * LOG_FACTOR
+                site_values[pattern] = math.log(likelihood) - work.site_powers[pattern] * LOG_FACTOR
             if likelihood == 0.0:  # an impossible site has no derivative
                 work.site_scales[pattern] = 0.0
-    return _weighted_sum(at(site_values, start), at(columns.weights, start), patterns)
+    return _weighted_sum(site_values, task.weights, patterns)
 
 
 @vector_kernel
@@ -325,31 +397,31 @@ def _weighted_sum(values, weights, count):
 
 
 @vector_kernel
-def _bring_together(tree, block, plans, classes, columns, rates, lanes, work):
+def _bring_together(task, work):
     """Bring each pattern's categories to the least power that any of them has, and invariant sites to none at all."""
-    start, patterns = columns.bounds[block], columns.bounds[block + 1] - columns.bounds[block]
-    groups, total_rows = len(rates.rates) // lanes, work.offsets[len(work.offsets) - 1]
-    for place in range(groups * patterns * lanes):
+    patterns, lanes = task.patterns, task.lanes
+    classes = _classes_at_root(task)
+    for place in range(task.groups * patterns * lanes):
         work.relative[place] = 0.0
-    for group in range(groups):
+    for group in range(task.groups):
         for column in range(3):
-            node = plans.root_children[tree, column]
-            if not work.has_powers[group, node]:
+            node = task.root_children[column]
+            if not work.has_powers[group * task.branches + node]:
                 continue
-            first_row = group * total_rows + work.offsets[node]
+            powers = shift(work.powers, (group * work.offsets[task.branches] + work.offsets[node]) * lanes)
             for pattern in range(patterns):
-                row = first_row + np.int64(classes.classes[plans.clades[tree, node], start + pattern])
+                row = np.int64(classes[column][pattern]) * lanes
                 for place in range(lanes):
-                    work.relative[(group * patterns + pattern) * lanes + place] += work.powers[row * lanes + place]
+                    work.relative[(group * patterns + pattern) * lanes + place] += powers[row + place]
     for pattern in range(patterns):
         fewest = np.inf
-        for category in range(groups * lanes):
+        for category in range(task.groups * lanes):
             place = (category // lanes * patterns + pattern) * lanes + category % lanes
             if work.shares[place] > 0.0:  # of what is impossible nothing is known
                 fewest = min(fewest, work.relative[place])
         if work.likelihoods[pattern] > 0.0 or fewest == np.inf:
             fewest = 0.0
-        for category in range(groups * lanes):
+        for category in range(task.groups * lanes):
             place = (category // lanes * patterns + pattern) * lanes + category % lanes
             work.relative[place] = FACTOR ** (fewest - work.relative[place]) if work.shares[place] > 0.0 else 0.0
             work.shares[place] *= work.relative[place]
@@ -357,145 +429,124 @@ def _bring_together(tree, block, plans, classes, columns, rates, lanes, work):
 
 
 @vector_kernel
-def _start_down(tree, block, plans, classes, columns, rates, lanes, rescaled, full, work, derivatives):
+def _start_down(task, model, rescaled, full, work, found):
     """O of the root's children, and the derivatives for frequencies, categories' weights and invariant sites."""
-    start, patterns = columns.bounds[block], columns.bounds[block + 1] - columns.bounds[block]
-    groups, total_rows = len(rates.rates) // lanes, work.offsets[len(work.offsets) - 1]
-    first, second, third = plans.root_children[tree]
-    width = classes.classes.shape[1]
-    small = at(work.small, 0)
-    clear(at(work.outside, 0), groups * total_rows * lanes)
-    clear(small, 4)
-    for group in range(groups):
-        base = group * total_rows
-        shares, weights = at(work.shares, group * patterns * lanes), at(rates.weights, group * lanes)
-        by_weight = at(
-            derivatives.weights, (tree * derivatives.weights.shape[1] + block) * groups * lanes + group * lanes
-        )
+    patterns, lanes = task.patterns, task.lanes
+    classes = _classes_at_root(task)
+    clear(work.outside, task.groups * work.offsets[task.branches] * lanes)
+    clear(work.small, 4)
+    for group in range(task.groups):
+        shares, weights = shift(work.shares, group * patterns * lanes), shift(model.weights, group * lanes)
+        by_weight = shift(found.weights, group * lanes)
         for place in range(lanes):
             by_weight[place] = 0.0
         if lanes == 1:
-            make_factors_one(shares, weights, at(work.site_scales, 0), patterns, by_weight)
+            make_factors_one(shares, weights, work.site_scales, patterns, by_weight)
         else:
-            make_factors_four(shares, weights, at(work.site_scales, 0), patterns, by_weight)
+            make_factors_four(shares, weights, work.site_scales, patterns, by_weight)
         if rescaled:
-            relative = at(work.relative, group * patterns * lanes)
+            relative = shift(work.relative, group * patterns * lanes)
             for place in range(patterns * lanes):
                 shares[place] *= relative[place]
-        arguments = (
-            at(work.rows, (base + work.offsets[first]) * 4 * lanes),
-            at(classes.classes, plans.clades[tree, first] * width + start),
-            at(work.rows, (base + work.offsets[second]) * 4 * lanes),
-            at(classes.classes, plans.clades[tree, second] * width + start),
-            at(work.rows, (base + work.offsets[third]) * 4 * lanes),
-            at(classes.classes, plans.clades[tree, third] * width + start),
-        )
-        outside = (
-            at(work.outside, (base + work.offsets[first]) * 4 * lanes),
-            at(work.outside, (base + work.offsets[second]) * 4 * lanes),
-            at(work.outside, (base + work.offsets[third]) * 4 * lanes),
-        )
+        messages, outside = _at_root(work.rows, group, task, work), _at_root(work.outside, group, task, work)
         if lanes == 1:
-            root_outside_one(shares, at(rates.frequencies, 0), *arguments, patterns, *outside, small)
+            root_outside_one(shares, model.frequencies, messages, classes, patterns, outside, work.small)
         else:
-            root_outside_four(shares, at(rates.frequencies, 0), *arguments, patterns, *outside, small)
+            root_outside_four(shares, model.frequencies, messages, classes, patterns, outside, work.small)
     for state in range(4):
-        by_state = small[state] if lanes == 1 else sum_of(four_at(small, 4 * state))
-        derivatives.frequencies[tree, block, state] = by_state
-        derivatives.invariant[tree, block, state] = 0.0
+        by_state = work.small[state] if lanes == 1 else sum_of(four_at(work.small, 4 * state))
+        found.frequencies[state] = by_state
+        found.invariant[state] = 0.0
     if full:
         for pattern in range(patterns):
             for state in range(4):
-                if (columns.constant[start + pattern] >> state) & 1:
-                    derivatives.invariant[tree, block, state] += work.site_scales[pattern]
+                if (task.constant[pattern] >> state) & 1:
+                    found.invariant[state] += work.site_scales[pattern]
 
 
 @vector_kernel
-def _go_down(children, subsplits, classes, block, codes, group, lanes, work):
+def _go_down(task, group, work):
     """O of all nodes, and dP of all branches, parents first, for one group of categories."""
-    branches, interior = len(work.offsets) - 1, len(children)
-    leaf_count = branches - interior
-    row, base = 4 * lanes, group * work.offsets[branches]
-    for node in range(branches - 1, -1, -1):
-        place = (group * branches + node) * ENTRIES * lanes
-        derivative = at(work.matrix_derivatives, place)
-        clear(derivative, 4 * lanes)
-        outside = at(work.outside, (base + work.offsets[node]) * row)
+    row, base = 4 * task.lanes, group * work.offsets[task.branches]
+    for node in range(task.branches - 1, -1, -1):
+        place = (group * task.branches + node) * ENTRIES * task.lanes
+        derivative = shift(work.matrix_derivatives, place)
+        clear(derivative, 4 * task.lanes)
+        outside = shift(work.outside, (base + work.offsets[node]) * row)
         count = work.offsets[node + 1] - work.offsets[node]
-        if node < leaf_count:
-            if lanes == 1:
-                tip_derivative_one(derivative, outside, at(codes, CODES * node), count)
+        if node < task.tips:
+            if task.lanes == 1:
+                tip_derivative_one(derivative, outside, shift(task.codes, CODES * node), count)
             else:
-                tip_derivative_four(derivative, outside, at(codes, CODES * node), count)
+                tip_derivative_four(derivative, outside, shift(task.codes, CODES * node), count)
             continue
-        if work.was_scaled[group, node]:
-            scales = at(work.scales, (base + work.offsets[node]) * lanes)
-            if lanes == 1:
+        if work.was_scaled[group * task.branches + node]:
+            scales = shift(work.scales, (base + work.offsets[node]) * task.lanes)
+            if task.lanes == 1:
                 scale_outside_one(outside, scales, count)
             else:
                 scale_outside_four(outside, scales, count)
-        left, right = children[node - leaf_count, 0], children[node - leaf_count, 1]
+        interior = node - task.tips
+        left, right = task.children[2 * interior], task.children[2 * interior + 1]
         arguments = (
             outside,
-            at(work.matrices, place),
-            at(work.rows, (base + work.offsets[left]) * row),
-            at(work.rows, (base + work.offsets[right]) * row),
-            at(work.outside, (base + work.offsets[left]) * row),
-            at(work.outside, (base + work.offsets[right]) * row),
-            at(classes.pairs, 2 * classes.starts[subsplits[node - leaf_count], block]),
+            shift(work.matrices, place),
+            shift(work.rows, (base + work.offsets[left]) * row),
+            shift(work.rows, (base + work.offsets[right]) * row),
+            shift(work.outside, (base + work.offsets[left]) * row),
+            shift(work.outside, (base + work.offsets[right]) * row),
+            shift(task.pairs, 2 * task.starts[task.subsplits[interior] * task.blocks]),
             count,
             derivative,
         )
-        if lanes == 1:
+        if task.lanes == 1:
             go_down_one(*arguments)
         else:
             go_down_four(*arguments)
 
 
 @vector_kernel
-def _chain(tree, block, lengths, branches, rates, lanes, full, work, derivatives):
+def _chain(task, model, full, work, found):
     """From dP to lengths and, where `full`, to category rates and the rate matrix."""
-    count = len(branches)
-    coefficients, values = at(rates.coefficients, 0), at(rates.values, 0)
-    right, left = at(rates.right, 0), at(rates.left, 0)
-    derivative, inner, room = at(work.small, 0), at(work.small, MATRIX), at(work.small, 2 * MATRIX)
+    derivative, inner, room = work.small, shift(work.small, MATRIX), shift(work.small, 2 * MATRIX)
     clear(inner, ENTRIES)
-    own = derivatives.lengths[tree, block]
-    by_rate = derivatives.rates[tree, block]
-    by_rate[:] = 0.0
-    if lanes == 4:
-        own[:] = 0.0
-        for group in range(len(rates.rates) // 4):
-            rate = four_at(at(rates.rates, 4 * group), 0)
-            for node in range(count):
-                branch, place = branches[node], group * count + node
-                found, growth = at(work.matrix_derivatives, place * MATRIX), at(work.growth, place * GROWTH)
-                by_time = time_derivative(found, growth, coefficients, values)
-                own[branch] += sum_of(by_time * rate)
+    for category in range(task.groups * task.lanes):
+        found.rates[category] = 0.0
+    if task.lanes == 4:
+        for branch in range(task.branches):
+            found.lengths[branch] = 0.0
+        for group in range(task.groups):
+            rate = four_at(model.rates, 4 * group)
+            for node in range(task.branches):
+                branch, place = task.branch_numbers[node], group * task.branches + node
+                own, growth = shift(work.matrix_derivatives, place * MATRIX), shift(work.growth, place * GROWTH)
+                by_time = time_derivative(own, growth, model.coefficients, model.values)
+                found.lengths[branch] += sum_of(by_time * rate)
                 if full:
-                    time = four_of(lengths[branch])
-                    put(at(by_rate, 4 * group), 0, four_at(at(by_rate, 4 * group), 0) + by_time * time)
-                    add_rate_derivative(inner, found, growth, right, left, values, rate * time, room)
+                    time = four_of(task.lengths[branch])
+                    put(found.rates, 4 * group, four_at(found.rates, 4 * group) + by_time * time)
+                    add_rate_derivative(inner, own, growth, model.right, model.left, model.values, rate * time, room)
     else:
-        for first in range(0, count, 4):
+        rate = four_of(model.rates[0])
+        for first in range(0, task.branches, 4):
             for place in range(4):
                 for entry in range(ENTRIES):
                     value = 0.0
-                    if first + place < count:
+                    if first + place < task.branches:
                         value = work.matrix_derivatives[(first + place) * ENTRIES + 4 * (entry % 4) + entry // 4]
                     derivative[4 * entry + place] = value
-            growth = at(work.growth, first // 4 * GROWTH)
-            by_time = time_derivative(derivative, growth, coefficients, values)
-            times = _four_lengths(lengths, branches, first, room)
+            growth = shift(work.growth, first // 4 * GROWTH)
+            by_time = time_derivative(derivative, growth, model.coefficients, model.values)
+            times = _four_lengths(task, first, room)
             if full:
-                by_rate[0] += sum_of(by_time * times)
-                scaled = times * four_of(rates.rates[0])
-                add_rate_derivative(inner, derivative, growth, right, left, values, scaled, room)
-            put(room, 0, by_time * four_of(rates.rates[0]))
-            for place in range(min(4, count - first)):
-                own[branches[first + place]] = room[place]
+                found.rates[0] += sum_of(by_time * times)
+                scaled = times * rate
+                add_rate_derivative(inner, derivative, growth, model.right, model.left, model.values, scaled, room)
+            put(room, 0, by_time * rate)
+            for place in range(min(4, task.branches - first)):
+                found.lengths[task.branch_numbers[first + place]] = room[place]
     for entry in range(ENTRIES):
-        derivatives.inner[tree, block, entry] = sum_of(four_at(inner, 4 * entry))
+        found.inner[entry] = sum_of(four_at(inner, 4 * entry))
 
 
 @vector_kernel
@@ -517,38 +568,81 @@ def evaluate(
 
     full: derivatives for the model too.
 
-
     Task tree · blocks + block writes to places that no other task writes to, so tasks can run in parallel.
     """
-    blocks = len(columns.bounds) - 1
-    branches = plans.branches.shape[1]
-    lanes = 1 if len(rates.rates) == 1 else 4
-    groups = len(rates.rates) // lanes
-    offsets = np.empty(branches + 1, np.int64)
+    blocks, all_patterns = len(columns.bounds) - 1, len(columns.weights)
+    branches, interior = plans.branches.shape[1], plans.subsplits.shape[1]
+    categories = len(rates.rates)
+    lanes = 1 if categories == 1 else 4
+    groups = categories // lanes
+    offsets, marks = np.empty(branches + 1, np.int64), np.empty(2 * groups * branches, np.uint8)
     most_rows, most_patterns = np.int64(0), np.int64(0)  # as constants they would have the callees compiled twice
-    for task in range(first_task, last_task):
-        tree, block = task // blocks, task % blocks
-        most_rows = max(most_rows, _count_rows(plans.clades[tree], classes.counts, block, offsets))
+    for number in range(first_task, last_task):
+        tree, block = number // blocks, number % blocks
+        clades, counts = at(plans.clades, tree * branches), at(classes.counts, block)
+        most_rows = max(most_rows, _count_rows(clades, counts, blocks, branches, at(offsets, 0)))
         most_patterns = max(most_patterns, columns.bounds[block + 1] - columns.bounds[block])
-    work = _make_workspace(branches, groups, lanes, most_rows, most_patterns)
+    matrices, growth, messages, numbers, sites = _room_for(branches, groups, lanes, most_rows, most_patterns)
+    room = np.empty(3 * matrices + growth + 2 * (messages + numbers + sites) + 3 * (most_patterns + MATRIX))
+    work = _divide(room, offsets, marks, branches, groups, lanes, most_rows, most_patterns)
+    model = Model(
+        at(rates.frequencies, 0),
+        at(rates.values, 0),
+        at(rates.coefficients, 0),
+        at(rates.right, 0),
+        at(rates.left, 0),
+        at(rates.rates, 0),
+        at(rates.weights, 0),
+        at(rates.invariant, 0),
+    )
     before = -1
-    for task in range(first_task, last_task):
-        tree, block = task // blocks, task % blocks
-        children, subsplits, own_branches = plans.children[tree], plans.subsplits[tree], plans.branches[tree]
+    for number in range(first_task, last_task):
+        tree, block = number // blocks, number % blocks
+        start = columns.bounds[block]
+        task = Task(
+            branches - interior,
+            branches,
+            columns.bounds[block + 1] - start,
+            lanes,
+            groups,
+            at(plans.children, tree * 2 * interior),
+            at(plans.root_children, tree * 3),
+            at(plans.branches, tree * branches),
+            at(plans.clades, tree * branches),
+            at(plans.subsplits, tree * interior),
+            at(lengths, tree * branches),
+            blocks,
+            at(classes.counts, block),
+            at(classes.starts, block),
+            at(classes.pairs, 0),
+            all_patterns,
+            at(classes.classes, start),
+            at(columns.weights, start),
+            at(columns.constant, start),
+            at(columns.codes, 0),
+        )
         if tree != before:
-            _fill_matrices(rates, lengths[tree], own_branches, lanes, work)
+            _fill_matrices(task, model, work)
             before = tree
-        _count_rows(plans.clades[tree], classes.counts, block, work.offsets)
+        _count_rows(task.clades, task.counts, blocks, branches, work.offsets)
         rescaled = np.bool_(False)  # likewise
         for group in range(groups):
-            if _go_up(children, subsplits, classes, block, columns.codes, group, lanes, work):
+            if _go_up(task, group, work):
                 rescaled = True
-        sums[tree, block] = _site_likelihoods(
-            tree, block, plans, classes, columns, rates, lanes, rescaled, work, site_values[tree]
-        )
+        own_values = at(site_values, tree * all_patterns + start)
+        sums[tree, block] = _site_likelihoods(task, model, rescaled, work, own_values)
         if not gradient:
             continue
-        _start_down(tree, block, plans, classes, columns, rates, lanes, rescaled, full, work, derivatives)
+        found = Found(
+            at(derivatives.lengths, number * branches),
+            at(derivatives.inner, number * ENTRIES),
+            at(derivatives.rates, number * categories),
+            at(derivatives.weights, number * categories),
+            at(derivatives.frequencies, number * 4),
+            at(derivatives.invariant, number * 4),
+        )
+        _start_down(task, model, rescaled, full, work, found)
         for group in range(groups):
-            _go_down(children, subsplits, classes, block, columns.codes, group, lanes, work)
-        _chain(tree, block, lengths[tree], own_branches, rates, lanes, full, work, derivatives)
+            _go_down(task, group, work)
+        _chain(task, model, full, work, found)
+    room[0] = offsets[0] = marks[0] = 0  # used here, they are not freed while pointers to them are in use
