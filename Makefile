@@ -8,7 +8,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 WORKERS ?= auto
 CODE := src tests benchmarks examples
 # The folders whose tests start no programs and train no models, and what holds the whole together.
@@ -36,7 +36,7 @@ format: $(VENV)/.developing
 	$(BIN)/python -m ruff check --fix $(CODE)
 
 bench: $(VENV)/.developing
-	for script in embedding recovery reading likelihood sbn features step density starts bootstrap summaries; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in embedding recovery reading likelihood sbn features step families density starts bootstrap summaries; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

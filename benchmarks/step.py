@@ -39,6 +39,7 @@ PARTICLES = 10
 VARIANTS = ("split", "psp", "mlp", "gcn", "gin", "sage", "ggnn", "edge")
 STAGES = ("topologies", "lengths", "likelihood", "estimator", "backward", "adam")
 EDGE_GOAL = 1.6  # times its products
+FAMILY_GOAL = 1.06  # times a step with lognormals
 GOAL_SECONDS = {"edge": 3.2e-3, "split": 0.9e-3, "psp": 0.9e-3}
 EVALUATION_GOAL_SECONDS, START_GOAL_SECONDS, MEMORY_GOAL_MEGABYTES = 0.5, 10.0, 600
 
@@ -53,11 +54,11 @@ def problem(name: str) -> tuple[TreePosterior, SubsplitSupport]:
 
 
 @cache
-def training_of(name: str, variant: str) -> Training:
+def training_of(name: str, variant: str, **settings: str) -> Training:
     """A training that stays where it is: the topologies of its steps are as different as at the beginning."""
     torch.manual_seed(1)
     target, support = problem(name)
-    model = build_model(support, InferConfig(branches=variant))
+    model = build_model(support, InferConfig(branches=variant, **settings))
     training = Training(model, target, TrainingConfig(steps=10**9, rate=1e-9), seed=1)
     for _ in range(100):  # by then nearly all clades have been met
         training.step()
@@ -148,6 +149,16 @@ def compare(sources: Path, rounds: int) -> None:
     Console(width=130, highlight=False).print(table, "")
 
 
+def compare_families(name: str, rounds: int) -> None:
+    """Steps of EDGE with each family, in turns."""
+    tasks = {family: training_of(name, "edge", family=family).step for family in ("warped", "lognormal")}
+    times = best_times(tasks, rounds)
+    ratio = times["warped"] / times["lognormal"]
+    verdict = _verdict(ratio, FAMILY_GOAL, "{:.2f}", 1)
+    milliseconds_of = ", ".join(f"{family} {milliseconds(seconds)} ms" for family, seconds in times.items())
+    print(f"{name}, EDGE, by family: {milliseconds_of}; ratio {ratio:.3f}, goal {verdict}\n")
+
+
 def benchmark_evaluation(data: Path, rounds: int) -> None:
     """1,000 importance samples, and how long it takes until a run's first step is done."""
     target, _ = problem("DS1")
@@ -192,6 +203,7 @@ if __name__ == "__main__":
     benchmark("DS1", VARIANTS, options.rounds)
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"memory of this process by now: {megabytes:.0f} MB (goal {MEMORY_GOAL_MEGABYTES})\n")
+    compare_families("DS1", options.rounds)
     benchmark("DS4", ("edge",), options.rounds // 3)
     benchmark("DS8", ("edge",), options.rounds // 3)
     benchmark_evaluation(folder, max(3, options.rounds // 50))

@@ -21,7 +21,8 @@ from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
 from phloem.target.substitution import SiteRates, gtr, hky85
 from phloem.trees.generation import all_topologies, random_topologies
-from phloem.variational.joint import BranchModel, GraphModel, JointModel, Lognormal, PspModel
+from phloem.variational.families import Lognormal
+from phloem.variational.joint import BranchModel, GraphModel, JointModel, PspModel
 from phloem.variational.sbn import SubsplitNetwork, support_of
 
 TAXA = tuple("abcde")

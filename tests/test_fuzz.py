@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-FILES = 1000
+FILES = 500
 pytestmark = pytest.mark.slow
 
 

@@ -37,6 +37,7 @@ def shown(capsys, *options: str) -> dict[str, Any]:
 GAMMA = ["--gamma", "4", "--alpha", "0.5"]
 INFER_CASES = {
     "--branches": ("branches", [], "psp", "psp"),
+    "--family": ("family", [], "lognormal", "lognormal"),
     "--depth": ("depth", [], "3", 3),
     "--width": ("width", [], "50", 50),
     "--prior-rate": ("prior_rate", [], "5", 5.0),

@@ -35,11 +35,14 @@ PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
         ({"steps": 0}, "--steps 0"),
         ({"steps": 2.5}, "--steps 2.5: give a whole number"),
         ({"steps": True}, "--steps True"),
-        ({"particles": 1}, "vimco takes 2 to 10,000"),
-        ({"particles": 10_001}, "vimco takes 2 to 10,000"),
+        ({"particles": 1}, "takes 2 to 10,000"),
+        ({"particles": 10_001}, "takes 2 to 10,000"),
         ({"particles": 0, "estimator": "rws"}, "--particles 0"),
         ({"stop": "never"}, "--stop 'never': choose one of steps, auto"),
-        ({"estimator": "adam"}, "choose one of vimco, rws"),
+        ({"estimator": "adam"}, "give vimco, rws"),
+        ({"estimator": "vimco+adam"}, "give vimco, rws"),
+        ({"estimator": "vimco+rws+vimco"}, "give vimco, rws"),
+        ({"particles": 1, "estimator": "rws+symmetric"}, "--particles 1"),
         ({"decay": "linear"}, "choose one of cosine, stairs"),
         ({"ramp": 1.5}, "ramp 1.5"),
         ({"ramp": float("nan")}, "ramp nan"),
@@ -60,6 +63,7 @@ def test_trainings_that_make_no_sense_are_refused(settings, what):
     ("settings", "what"),
     [
         ({"branches": "tree"}, "choose one of split, psp, mlp"),
+        ({"family": "normal"}, "choose one of warped, lognormal"),
         ({"seed": -1}, "--seed -1"),
         ({"depth": -1}, "--depth -1"),
         ({"width": 0}, "--width 0"),
@@ -103,18 +107,22 @@ def test_presets_and_changes_to_them():
     assert preset("standard") == TrainingConfig()
     assert preset("paper") == TrainingConfig(
         steps=400_000,
+        estimator="vimco",
         doubly_reparameterized=False,
         ramp=0.25,
         rate=0.001,
         topology_rate_factor=1.0,
+        final_topology_rate_factor=1.0,
         clipping=float("inf"),
         decay="stairs",
     )
     assert preset("quick") == TrainingConfig(steps=8000, topology_rate_factor=10.0)
     standard = TrainingConfig()
-    assert (standard.steps, standard.particles, standard.estimator) == (40_000, 10, "vimco")
-    assert (standard.ramp, standard.rate, standard.topology_rate_factor) == (0.75, 0.003, 3.0)
+    assert (standard.steps, standard.particles, standard.estimator) == (40_000, 10, "vimco+symmetric")
+    assert (standard.ramp, standard.rate) == (0.75, 0.003)
+    assert (standard.topology_rate_factor, standard.final_topology_rate_factor) == (3.0, 10.0)
     assert (standard.clipping, standard.doubly_reparameterized, standard.decay) == (3.0, True, "cosine")
+    assert [PRESETS[name].family for name in ("paper", "standard", "quick")] == ["lognormal", "warped", "warped"]
     assert preset("paper", steps=None) == PRESETS["paper"].training
     assert preset("paper", steps=7).steps == 7
     assert preset("paper", steps=7).decay == "stairs"
@@ -173,6 +181,7 @@ def keys_of(record: type, prefix: str = "") -> list[str]:
 # For every key what a file has besides it, and two values.
 CASES = {
     "branches": ("", '"edge"', '"psp"'),
+    "family": ("", '"warped"', '"lognormal"'),
     "depth": ("", "2", "3"),
     "width": ("", "100", "50"),
     "prior_rate": ("", "10.0", "5.0"),
@@ -200,6 +209,7 @@ CASES = {
     "training.first_inverse_temperature": ("", "0.001", "0.1"),
     "training.rate": ("", "0.003", "0.001"),
     "training.topology_rate_factor": ("", "3.0", "2.0"),
+    "training.final_topology_rate_factor": ("", "10.0", "3.0"),
     "training.clipping": ("", "3.0", "inf"),
     "training.decay": ("", '"cosine"', '"stairs"'),
     "training.stairs": ("", "20", "30"),
@@ -305,3 +315,14 @@ def test_the_documentation_lists_every_setting_with_its_default():
     rows = dict(re.findall(r"^\| `([\w.]+)` \| ([^|]*) \|", PAGE.read_text(), re.MULTILINE))
     expected = {key: "" if value is None else f"`{value}`" for key, value in INFER.values(InferConfig()).items()}
     assert rows == expected | {"model.median_rates": "`false`", "training.doubly_reparameterized": "`true`"}
+
+
+def test_a_record_from_before_a_setting_has_what_there_was_then():
+    record = to_toml(InferConfig(family="lognormal", training=TrainingConfig(topology_rate_factor=7.0)))
+    older = "".join(
+        line for line in record.splitlines(keepends=True) if not line.startswith(("family", "final_topology"))
+    )
+    found = INFER.read_record(older, "config.toml")
+    assert (found.family, found.training.final_topology_rate_factor) == ("lognormal", 7.0)
+    assert read_config(older, "config.toml").family == "warped"
+    assert INFER.read_record(to_toml(InferConfig()), "config.toml") == InferConfig()

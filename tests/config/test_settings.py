@@ -158,7 +158,7 @@ BAD_TEXTS = {
     "an unknown section": ("[trainnig]\nsteps = 5", "run.toml: unknown setting 'trainnig'. Did you mean 'training'?"),
     "an unknown empty section": (
         "[zebra]",
-        "run.toml: unknown setting 'zebra'. Known settings: preset, branches, depth, ",
+        "run.toml: unknown setting 'zebra'. Known settings: preset, branches, family, depth, ",
     ),
     "nothing like it in a section": (
         "[evaluation]\nzebra = 1",

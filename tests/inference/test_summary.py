@@ -67,7 +67,7 @@ def test_numbers_are_under_their_names(summary, keys):
     assert found["distinct_topologies"] == 15
 
 
-OPTIONAL = {"taxa", "stopped_early", "skipped_steps", "runs", "best_run", "agreement"}
+OPTIONAL = {"taxa", "family", "stopped_early", "skipped_steps", "runs", "best_run", "agreement"}
 
 
 @SUMMARIES

@@ -65,8 +65,10 @@ def test_advice_is_about_the_worst_of_what_was_found():
 
 @pytest.mark.parametrize("branches", [*BRANCH_MODELS, ""])
 def test_a_model_of_branch_lengths_is_advised_where_it_is_another_and_more_flexible(branches):
-    advice = judge(EVEN * 12, None, **DONE, branches=branches).advice
-    assert ("--branches edge" in advice) == (branches in ("split", "psp"))
+    for family in ("warped", "lognormal", ""):
+        advice = judge(EVEN * 12, None, **DONE, branches=branches, family=family).advice
+        assert ("--branches edge" in advice) == (branches in ("split", "psp"))
+        assert ("--family warped" in advice) == (family == "lognormal")
 
 
 def test_a_training_that_stopped_by_itself_would_do_so_again_with_more_steps():

@@ -63,6 +63,7 @@ def made_up_contents(taxa: tuple[str, ...] | int, trees: GroupedTrees | None = N
         alignment=AlignmentSummary(len(taxa), 898, 413, 0.003, 377, 0, (), ()),
         model="JC69",
         branches="edge",
+        family="warped",
         runs=1,
         steps_done=40_000,
         steps=40_000,

@@ -16,6 +16,7 @@ def made_up_summary(found: DrawSummary, estimate: Estimated = TEN_BELOW, **chang
         "patterns": 17,
         "model": "JC69",
         "branches": "edge",
+        "family": "warped",
         "seed": 1,
         "support": SupportSize(15, 25, 31),
         "finished": True,

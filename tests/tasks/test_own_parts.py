@@ -17,7 +17,7 @@ from phloem.target.posterior import TreePrior
 from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, check_convolution, check_estimator, check_family, check_prior
 from phloem.trees.generation import random_topologies
 from phloem.trees.sample import TreeSample
-from phloem.variational.joint import BranchDistribution, BranchSample, Lognormal
+from phloem.variational.families import BranchDistribution, BranchSample, Lognormal
 from support.messages import saying
 
 TAXA = tuple("abcdef")
@@ -46,7 +46,7 @@ class Exponential(BranchDistribution):
 
     parameters_per_branch = 1
 
-    def __init__(self, parameters):
+    def __init__(self, parameters, _topologies):
         self.log_mean = parameters[:, :, 0].double() - 2
 
     def sample(self, *, stream, path_only=False):

@@ -13,14 +13,11 @@ from phloem.features.convolutions import GcnConvolution
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, nni_neighbors, random_topologies
 from phloem.trees.topology import TopologyBatch
+from phloem.variational.families import LOCATION_OFFSET, BranchDistribution, BranchSample, Lognormal, Warped
 from phloem.variational.joint import (
-    LOCATION_OFFSET,
-    BranchDistribution,
     BranchModel,
-    BranchSample,
     GraphModel,
     JointModel,
-    Lognormal,
     PspModel,
     SplitModel,
     build_branch_model,
@@ -140,7 +137,7 @@ class Wide(BranchDistribution):
 
     parameters_per_branch = 1
 
-    def __init__(self, parameters: torch.Tensor) -> None:
+    def __init__(self, parameters: torch.Tensor, _topologies: TopologyBatch) -> None:
         self.factor = 1 + parameters[:, :, 0].exp()
 
     def sample(self, *, stream: RandomStream, path_only: bool = False) -> BranchSample:
@@ -154,7 +151,7 @@ class Wide(BranchDistribution):
 @pytest.mark.parametrize("path_only", [False, True])
 @pytest.mark.parametrize(
     ("name", "family"),
-    [*((name, Lognormal) for name in (*BRANCH_MODELS, "edge-text")), ("split", Wide), ("edge", Wide)],
+    [*((name, Lognormal) for name in (*BRANCH_MODELS, "edge-text")), ("split", Wide), ("edge", Wide), ("edge", Warped)],
 )
 def test_trees_drawn_by_hand_have_the_values_and_gradients_of_recorded_ones_to_the_last_bit(name, family, path_only):
     torch.manual_seed(2)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Generic
 import typer
 
 from phloem.cli.options import CREDIBLE_HELP, parse_numbers
-from phloem.config.infer import BRANCH_MODELS, ESTIMATORS, INFER, STOPS
+from phloem.config.infer import BRANCH_MODELS, ESTIMATORS, FAMILIES, INFER, STOPS
 from phloem.config.model import EMPIRICAL, MODEL_PARAMETERS
 from phloem.config.search import BOOTSTRAP_METHODS
 from phloem.config.settings import C, Layer, Schema, members, parse_value
@@ -211,6 +211,7 @@ INFER_FLAGS: Final = Flags(
     INFER,
     [
         Flag("--branches", "branches", f"Branch-length model: {', '.join(BRANCH_MODELS)}.", metavar="NAME"),
+        Flag("--family", "family", f"Family of branch-length distributions: {', '.join(FAMILIES)}.", metavar="NAME"),
         Flag("--depth", "depth", "Layers of the graph network."),
         Flag("--width", "width", "Channels of the graph network."),
         Flag("--prior-rate", "prior_rate", "Rate of the exponential prior on branch lengths."),
@@ -239,7 +240,8 @@ INFER_FLAGS: Final = Flags(
         Flag(
             "--estimator",
             "training.estimator",
-            f"Gradient estimator for topologies: {', '.join(ESTIMATORS)}.",
+            f"Gradient estimator for topologies: {', '.join(ESTIMATORS)}; of two, as in "
+            "vimco+rws, the second is for full temperature.",
             metavar="NAME",
         ),
         Flag(

@@ -50,9 +50,9 @@ def gap(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Compare the run's branch lengths on individual topologies with the best lognormals for each.
+    """Compare the run's branch lengths on individual topologies with the best that their family has for each.
 
-    The gap is the evidence lower bound of the best lognormals for a topology minus that of the run's model, in nats. A
+    The gap is the evidence lower bound of the best parameters for a topology minus that of the run's model, in nats. A
     well-trained model that can tell topologies apart has small gaps. Q(τ) is how often the run draws a tree; trees that
     it never draws, it has not learned either. With several runs, the best one is used.
     """

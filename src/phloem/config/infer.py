@@ -1,6 +1,7 @@
 """The settings of `phloem infer`: support, training, evaluation, and the presets."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -15,14 +16,15 @@ from phloem.config.settings import (
     check_seed,
     check_share,
 )
-from phloem.errors import ConfigError
+from phloem.errors import ConfigError, quoted
 
 # What `inference` and `variational` can do; a test keeps the lists the same.
-ESTIMATORS: Final = ("vimco", "rws")
+ESTIMATORS: Final = ("vimco", "rws", "symmetric")
 DECAYS: Final = ("cosine", "stairs")
 STOPS: Final = ("steps", "auto")
 NETWORKS: Final = ("mlp", "gcn", "gin", "gin-text", "sage", "ggnn", "edge", "edge-text")  # a new convolution goes here
 BRANCH_MODELS: Final = ("split", "psp", *NETWORKS)
+FAMILIES: Final = ("warped", "lognormal")
 
 MOST_PARTICLES: Final = 10_000
 MOST_DRAWS: Final = 10_000_000
@@ -36,10 +38,11 @@ MOST_CHANNELS: Final = 10_000
 class TrainingConfig:
     """How the posterior is trained. The defaults are the preset `standard`; see `PRESETS`.
 
-    particles: trees per step. estimator: of the gradient for topologies. doubly_reparameterized: less noise in the
-    gradient for branch lengths, with the same expectation. ramp: the share of the steps over which the likelihood is
-    tempered, its exponent rising from `first_inverse_temperature` to 1. rate: the initial learning rate for branch
-    lengths; that for topologies is `topology_rate_factor` times as high. clipping: gradients for branch lengths above
+    particles: trees per step. estimator: of the gradient for topologies; of two joined by a plus the second is for full
+    temperature. doubly_reparameterized: less noise in the gradient for branch lengths, with the same expectation. ramp:
+    the share of the steps over which the likelihood is tempered, its exponent rising from `first_inverse_temperature`
+    to 1. rate: the initial learning rate for branch lengths; that for topologies is `topology_rate_factor` times as
+    high, and `final_topology_rate_factor` times at full temperature. clipping: gradients for branch lengths above
     this multiple of their usual norm are scaled down to it. decay: `cosine` takes both rates down to 0; `stairs`
     multiplies them by `stair_factor` at the end of each of `stairs` equal parts, so a schedule stretches with the
     number of steps. stop: `steps` trains for all of them; `auto` stops early, once the bound has been flat at full
@@ -48,12 +51,13 @@ class TrainingConfig:
 
     steps: int = 40_000
     particles: int = 10
-    estimator: str = "vimco"
+    estimator: str = "vimco+symmetric"
     doubly_reparameterized: bool = True
     ramp: float = 0.75
     first_inverse_temperature: float = 0.001
     rate: float = 0.003
     topology_rate_factor: float = 3.0
+    final_topology_rate_factor: float = 10.0
     clipping: float = 3.0
     decay: str = "cosine"
     stairs: int = 20
@@ -61,18 +65,23 @@ class TrainingConfig:
     stop: str = "steps"
 
     def __post_init__(self) -> None:
-        check_choice("--estimator", self.estimator, ESTIMATORS)
+        names = self.estimator.split("+")
+        if len(names) > 2 or not set(names) <= set(ESTIMATORS):
+            raise ConfigError(
+                f"--estimator {quoted(self.estimator)}: give {', '.join(ESTIMATORS)}, or two of them as in "
+                "vimco+symmetric, the second for full temperature."
+            )
         check_choice("decay", self.decay, DECAYS)
         check_choice("--stop", self.stop, STOPS)
         for name, count in (("--steps", self.steps), ("--particles", self.particles), ("stairs", self.stairs)):
             check_count(name, count)
-        fewest = 2 if self.estimator == "vimco" else 1
+        fewest = 1 if set(names) == {"rws"} else 2
         if not fewest <= self.particles <= MOST_PARTICLES:
             raise ConfigError(f"--particles {self.particles}: {self.estimator} takes {fewest} to {MOST_PARTICLES:,}.")
         for name in ("ramp", "first_inverse_temperature"):
             check_share(name, getattr(self, name))
         check_clipping("clipping", self.clipping)
-        for name in ("rate", "topology_rate_factor", "stair_factor"):
+        for name in ("rate", "topology_rate_factor", "final_topology_rate_factor", "stair_factor"):
             check_positive(name, getattr(self, name))
 
 
@@ -124,12 +133,14 @@ class SupportConfig:
 class InferConfig:
     """Everything that determines the result of `phloem infer`, given the alignment and the trees for its support.
 
+    branches: the model that gives each branch its parameters. family: of the distributions that these describe.
     prior_rate: of the exponential prior on branch lengths. depth, width: of the graph network. seed: the same seed
     gives the same posterior. runs: independent runs, each with its own seed. own: which parts are the user's own
     objects, given to `phloem.infer` in Python, which fills this in.
     """
 
     branches: str = "edge"
+    family: str = "warped"
     depth: int = 2
     width: int = 100
     prior_rate: float = 10.0
@@ -143,6 +154,7 @@ class InferConfig:
 
     def __post_init__(self) -> None:
         check_choice("--branches", self.branches, BRANCH_MODELS)
+        check_choice("--family", self.family, FAMILIES)
         check_count("--depth", self.depth, least=0, most=MOST_LAYERS)
         check_count("--width", self.width, most=MOST_CHANNELS)
         check_positive("--prior-rate", self.prior_rate)
@@ -153,14 +165,17 @@ class InferConfig:
 # The published schedule, the one we recommend, and a quick first result (docs/schedules.md says how they were chosen).
 PRESETS: Final[dict[str, InferConfig]] = {
     "paper": InferConfig(
+        family="lognormal",
         runs=1,
         support=SupportConfig(count=10_000),
         training=TrainingConfig(
             steps=400_000,
+            estimator="vimco",
             doubly_reparameterized=False,
             ramp=0.25,
             rate=0.001,
             topology_rate_factor=1.0,
+            final_topology_rate_factor=1.0,
             clipping=math.inf,
             decay="stairs",
         ),
@@ -169,9 +184,16 @@ PRESETS: Final[dict[str, InferConfig]] = {
     "quick": InferConfig(runs=1, training=TrainingConfig(steps=8_000, topology_rate_factor=10.0)),
 }
 # The other fields describe the question, which no preset answers.
-PRESET_FIELDS: Final = ("runs", "support", "training", "evaluation")
+PRESET_FIELDS: Final = ("family", "runs", "support", "training", "evaluation")
 
-INFER: Final = Schema(InferConfig, "infer", PRESETS, PRESET_FIELDS)
+
+def _earlier(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What runs had before there was a choice of families, and of rates for full temperature."""
+    rate_factor = settings.get("training.topology_rate_factor")
+    return {"family": "lognormal", "training.final_topology_rate_factor": rate_factor}
+
+
+INFER: Final = Schema(InferConfig, "infer", PRESETS, PRESET_FIELDS, _earlier)
 
 
 def preset(name: str, **changes: Any) -> TrainingConfig:

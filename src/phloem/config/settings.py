@@ -7,7 +7,7 @@ end are the checks that the records share.
 import math
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -46,7 +46,8 @@ class Schema(Generic[C]):
 
     A setting has a dotted key such as `training.steps`. record: every field has a default. command: the words after
     `phloem`. presets: whole records by name. preset_fields: the fields that a preset decides, all of them; the other
-    fields describe the question, which is the user's alone.
+    fields describe the question, which is the user's alone. earlier: from the settings in a run's record, what those
+    were that it lacks, as they did not exist.
     """
 
     def __init__(
@@ -55,11 +56,13 @@ class Schema(Generic[C]):
         command: str,
         presets: Mapping[str, C] = MappingProxyType({}),
         preset_fields: tuple[str, ...] = (),
+        earlier: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {},
     ) -> None:
         self.record = record
         self.command = command
         self.presets = presets
         self.preset_fields = preset_fields
+        self.earlier = earlier
         hints = get_type_hints(record)
         self.sections: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
         self.kinds: dict[str, Any] = {}  # the type of every setting by its key, in the order of the records
@@ -112,6 +115,11 @@ class Schema(Generic[C]):
     def read(self, text: str, source: str) -> C:
         """The configuration in a TOML text, such as `to_toml` writes. source: the file's name, for messages."""
         return self.resolve(settings=[self.from_toml(text, source)])
+
+    def read_record(self, text: str, source: str) -> C:
+        """Like `read`, of a run's own record, which names every setting that there was when it was written."""
+        found = self.from_toml(text, source)
+        return self.resolve(settings=[nested(self.earlier(self.flatten(found))), found])
 
     def from_toml(self, text: str, source: str) -> FileSettings:
         """The settings in a TOML text, each known and of its type; `preset` may be among them."""

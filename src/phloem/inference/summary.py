@@ -25,12 +25,12 @@ CREDIBLE_SHARES = (0.5, 0.9, 0.95, 0.99)
 OF_DRAWS = ("draws", "trust", "tree_length", "credible_sets", "distinct_topologies", "best_topologies")
 ESTIMATES = ("elbo", "lower_bound", "log_marginal_likelihood")
 OF_ONE_RUN = (
-    *("names", "taxa", "sites", "patterns", "model", "branches", "seed", "support", "finished", "steps"),
+    *("names", "taxa", "sites", "patterns", "model", "branches", "family", "seed", "support", "finished", "steps"),
     *("stopped_early", "skipped_steps", "evaluation", *ESTIMATES, *OF_DRAWS),
 )
 OF_SEVERAL_RUNS = (
-    *("names", "taxa", "sites", "patterns", "model", "branches", "support", "evaluation", "seed", "runs", "best_run"),
-    *("finished", "steps", *ESTIMATES, "agreement", *OF_DRAWS),
+    *("names", "taxa", "sites", "patterns", "model", "branches", "family", "support", "evaluation", "seed", "runs"),
+    *("best_run", "finished", "steps", *ESTIMATES, "agreement", *OF_DRAWS),
 )
 
 
@@ -94,6 +94,7 @@ class Summary:
     patterns: int
     model: str  # of substitution
     branches: str
+    family: str  # of branch lengths; empty for a user's own
     seed: int
     support: SupportSize
     finished: bool  # whether training has ended; else this is the posterior at a checkpoint
@@ -123,7 +124,7 @@ class Summary:
         values = {
             "names": list(self.names),
             "taxa": len(self.names),
-            **{name: getattr(self, name) for name in ("sites", "patterns", "model", "branches", "seed")},
+            **{name: getattr(self, name) for name in ("sites", "patterns", "model", "branches", "family", "seed")},
             "support": self.support._asdict(),
             **{name: getattr(self, name) for name in ("finished", "steps", "stopped_early", "skipped_steps")},
             **{name: getattr(self, name) for name in ("runs", "best_run")},
@@ -152,6 +153,7 @@ class Summary:
         return cls(
             names=tuple(content["names"]),
             **{name: content[name] for name in ("sites", "patterns", "model", "branches", "seed")},
+            family=content.get("family", "lognormal"),  # there was no other before it was written
             support=SupportSize(**content["support"]),
             finished=bool(content["finished"]),
             steps=int(content["steps"]),

@@ -18,7 +18,7 @@ from phloem.config import EvaluationConfig, TrainingConfig
 from phloem.errors import BadArgument
 from phloem.inference.draws import DrawCollector
 from phloem.inference.evaluation import draw_log_weights
-from phloem.inference.particles import ESTIMATORS, Estimator, Particles, check_same_taxa, doubly_reparameterized
+from phloem.inference.particles import Estimator, Particles, check_same_taxa, doubly_reparameterized, estimator_at
 from phloem.kernels.training import adam_update
 from phloem.random_streams import RandomStream
 from phloem.runs.driver import Trainable, report_steps, take_steps
@@ -60,7 +60,8 @@ def settings_at(step: int, config: TrainingConfig) -> Settings:
     ramp = config.ramp * config.steps
     inverse_temperature = min(1.0, config.first_inverse_temperature + step / ramp) if ramp else 1.0
     rate = config.rate * decay_at(step, config)
-    return Settings(inverse_temperature, rate, rate * config.topology_rate_factor)
+    factor = config.topology_rate_factor if inverse_temperature < 1 else config.final_topology_rate_factor
+    return Settings(inverse_temperature, rate, rate * factor)
 
 
 def decay_at(step: int, config: Decaying) -> float:
@@ -187,7 +188,7 @@ class Training(Trainable):
         self.config = config
         self.seed = seed
         self._stream = RandomStream(seed, "training")
-        self._estimator = estimator or ESTIMATORS[config.estimator]
+        self._own_estimator = estimator
         self._topology_adam = Adam(model.network.parameters())
         self._branch_adam = Adam(model.branches.parameters(), clipping=config.clipping)
         longer = " or more --steps, which make the warm-up longer" if config.ramp else ""
@@ -211,7 +212,8 @@ class Training(Trainable):
         draw, pull_back = self.model.draw_by_hand(self.config.particles, stream=stream, path_only=doubly)
         log_joint, to_lengths = self.target.log_joint_by_hand(draw.topologies, draw.lengths, inverse_temperature)
         particles = Particles(draw.topologies, draw.lengths, log_joint, draw.log_q_topology, draw.log_q_branches)
-        estimate = self._estimator(particles.log_weights())
+        estimator = self._own_estimator or estimator_at(self.config.estimator, inverse_temperature)
+        estimate = estimator(particles.log_weights())
         if doubly:
             estimate = doubly_reparameterized(estimate)
         self._topology_adam.clear_gradients()

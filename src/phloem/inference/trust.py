@@ -17,8 +17,8 @@ AVERAGE_DEVIATION = (0.01, 0.05)
 LARGEST_DEVIATION = (0.05, 0.1)
 LIKELIHOOD_DIFFERENCE = (0.2, 1.0)  # nats; smaller ones do not matter, whatever their errors
 RESUME = "Finish training with phloem infer --resume."
-# By the branch-length model. All networks can do what the tables can, and more.
-MORE_FLEXIBLE = dict.fromkeys(("split", "psp"), ", or use a more flexible model of branch lengths (--branches edge)")
+# All networks can do what the tables can, and more; so can the warped family what lognormals can.
+TABLES, LESS_FLEXIBLE = ("split", "psp"), ("lognormal",)
 ERRORS = 3.0  # a difference within this many standard errors does not count
 
 
@@ -47,13 +47,15 @@ def judge(
     steps: int,
     finished: bool,
     branches: str = "",
+    family: str = "",
     runs: int = 1,
     in_use: bool = False,
 ) -> Trust:
     """The verdict on the draws of one run, or of several together with their agreement.
 
-    steps_done: of the run that has taken the fewest. branches: the branch-length model, where it is one of ours. runs:
-    how many were asked for, some of which may not have begun. in_use: whether another process is training them.
+    steps_done: of the run that has taken the fewest. branches, family: of branch lengths, where they are
+    ours. runs: how many were asked for, some of which may not have begun. in_use: whether another process is training
+    them.
     """
     begun = 1 if agreement is None else len(agreement.log_marginal_likelihoods)
     weights = [_effective_draws(log_weights), _tail(log_weights)]
@@ -68,7 +70,7 @@ def judge(
         longer = f" (--steps {2 * steps})" if steps_done >= steps else " (--stop steps)"  # it ended when it was flat
         if steps == 0:  # a model that was trained elsewhere
             longer = ""
-        advice = _advice(_levels(weights), _worst(agreed), longer, branches, begun)
+        advice = _advice(_levels(weights), _worst(agreed), longer, _more_flexible(branches, family), begun)
     return Trust(_worst(findings), findings, advice)
 
 
@@ -134,14 +136,26 @@ def _unfinished(steps_done: int, steps: int, begun: int, runs: int) -> Finding:
     )
 
 
-def _advice(weights: tuple[Level, Level], runs: Level, longer: str, branches: str, begun: int) -> str:
-    """What would make finished runs better. longer: the setting for more steps, in brackets. begun: of the runs."""
+def _more_flexible(branches: str, family: str) -> str:
+    """What else could be tried where branch lengths fit badly, with the settings for it."""
+    settings = [
+        *(["--branches edge"] if branches in TABLES else []),
+        *(["--family warped"] if family in LESS_FLEXIBLE else []),
+    ]
+    return f", or use more flexible branch lengths ({' '.join(settings)})" if settings else ""
+
+
+def _advice(weights: tuple[Level, Level], runs: Level, longer: str, more_flexible: str, begun: int) -> str:
+    """What would make finished runs better.
+
+    longer: the setting for more steps, in brackets. more_flexible: what else could be tried. begun: of the runs.
+    """
     effective_draws, tail = weights
     worst = max(weights, key=LEVELS.index)
     if runs == "do not trust":
         return f"The runs disagree: train longer{longer}, or make more runs (--runs {2 * begun})."
     if worst == "do not trust":
-        return f"Train longer{longer}{MORE_FLEXIBLE.get(branches, '')}."
+        return f"Train longer{longer}{more_flexible}."
     if tail == "good" and runs == "good" and effective_draws == "usable":
         return f"Good enough to work with. More draws (--repeats) or longer training{longer} make it safer."
     if "usable" in (worst, runs):

@@ -27,6 +27,7 @@ class ReportContents:
     alignment: AlignmentSummary
     model: str  # "JC69", "HKY85+Γ4" …
     branches: str  # "edge" …
+    family: str  # "warped" …; empty for a user's own
     runs: int
     steps_done: int  # of the run that has done the fewest
     steps: int  # asked for

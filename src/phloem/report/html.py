@@ -15,7 +15,8 @@ from phloem.report.topologies import browser_data, cloud_data, interior_count, t
 from phloem.trees.branch_lengths import shortest_interval, tree_lengths
 
 SIGNS: dict[Level, str] = {"good": "good", "usable": "usable", "do not trust": "bad"}  # names of signs and colours
-BRANCH_MODELS = {"split": "one parameter pair per split", "psp": "splits and primary subsplit pairs"}
+BRANCH_MODELS = {"split": "one row of parameters per split", "psp": "splits and primary subsplit pairs"}
+FAMILIES = {"warped": "skewed lengths, tied to their neighbours", "lognormal": "independent lognormal lengths"}
 
 
 class Distribution(NamedTuple):
@@ -35,7 +36,12 @@ def render_report(contents: ReportContents) -> str:
         "report.html",
         contents=contents,
         credible_95=next((item.topologies for item in contents.credible if abs(item.share - 0.95) < 1e-9), None),
-        branch_model=BRANCH_MODELS.get(contents.branches, f"learnable features, {contents.branches}"),
+        branch_model="; ".join(
+            [
+                BRANCH_MODELS.get(contents.branches, f"learnable features, {contents.branches}"),
+                *([FAMILIES[contents.family]] if contents.family in FAMILIES else []),
+            ]
+        ),
         signs=SIGNS,
         phylogram=draw_consensus(contents.consensus, with_lengths=True) if has_lengths else None,
         cladogram=draw_consensus(contents.consensus, with_lengths=False),

@@ -88,7 +88,7 @@ def read_checkpoint(kind: RunKind[Config, Inputs], path: Path) -> Checkpoint[Con
     """The checkpoint in a file; an error that says what is wrong with any other file."""
     found = read_sealed(path, kind=kind.name, layout=kind.layout)
     with making_sense(path):
-        config = kind.schema.read(found.texts["config"], str(path))
+        config = kind.schema.read_record(found.texts["config"], str(path))
         return Checkpoint(
             config,
             kind.unpack(found, config, path),

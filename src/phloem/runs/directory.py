@@ -196,7 +196,7 @@ class RunDirectory(Generic[Config, Inputs]):
         path = self.path / CONFIG
         if not path.exists() or CONFIG in self.checksums.changed():
             return None
-        return self.kind.schema.read(read_bytes(path).decode(errors="replace"), str(path))
+        return self.kind.schema.read_record(read_bytes(path).decode(errors="replace"), str(path))
 
     def record(self, config: Config, inputs: Mapping[str, Any], *, seed: int, command: str) -> None:
         """Write down what the run is: where it comes from, with a line for this session, then its settings.

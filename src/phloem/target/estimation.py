@@ -69,7 +69,7 @@ def optimize_branch_lengths(
         if not active.any():
             break
         newest_first = [(count - 1 - age) % REMEMBERED_STEPS for age in range(REMEMBERED_STEPS)]
-        direction = _direction(gradients, steps[newest_first], changes[newest_first])
+        direction = uphill_direction(gradients, steps[newest_first], changes[newest_first])
         uphill = (direction * gradients).sum(1)
         direction = np.where((uphill > 0)[:, None], direction, gradients)
         # The first step, without curvature, and any wild one are kept to a factor e for the largest change.
@@ -92,8 +92,14 @@ def _evaluate(likelihood: TreeLikelihood, topologies: TopologyBatch, logs: Float
     return values.detach().numpy(), lengths.grad.numpy() * np.exp(logs)
 
 
-def _direction(gradients: FloatArray, steps: FloatArray, changes: FloatArray) -> FloatArray:
-    """The two-loop recursion, tree by tree, newest memory first: an uphill direction scaled by the curvature."""
+def uphill_direction(
+    gradients: FloatArray, steps: FloatArray, changes: FloatArray, curvatures: FloatArray | None = None
+) -> FloatArray:
+    """The two-loop recursion of L-BFGS, tree by tree: an uphill direction (batch, numbers) scaled by the curvature.
+
+    steps, changes: of the numbers and of the gradient downwards, (memory, batch, numbers), the newest first.
+    curvatures: of each number, where they are known better than from the newest step.
+    """
     products = (steps * changes).sum(2)  # (memory, batch), positive where the function is concave along the step
     usable = products > 1e-12
     inverse = np.where(usable, 1.0 / np.where(usable, products, 1.0), 0.0)
@@ -102,8 +108,11 @@ def _direction(gradients: FloatArray, steps: FloatArray, changes: FloatArray) ->
     for slot in range(len(steps)):
         weights[slot] = inverse[slot] * (steps[slot] * result).sum(1)
         result -= weights[slot][:, None] * changes[slot]
-    squares = (changes[0] ** 2).sum(1)
-    result *= np.where(usable[0], products[0] / np.where(squares > 0, squares, 1.0), 1.0)[:, None]
+    if curvatures is None:
+        squares = (changes[0] ** 2).sum(1)
+        result *= np.where(usable[0], products[0] / np.where(squares > 0, squares, 1.0), 1.0)[:, None]
+    else:
+        result /= curvatures
     for slot in reversed(range(len(steps))):
         correction = weights[slot] - inverse[slot] * (changes[slot] * result).sum(1)
         result += correction[:, None] * steps[slot]

@@ -35,7 +35,7 @@ from phloem.search.replicates import alignment_hash
 from phloem.target.posterior import Prior
 from phloem.tasks.exports import make_exports
 from phloem.tasks.opening import combine_runs
-from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, branches_of
+from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, branches_of, family_of
 from phloem.tasks.posterior import Posterior, TemporaryHome, TrainedRun, can_be_loaded, is_finished, load_posterior
 from phloem.tasks.run_files import (
     BOOTSTRAP,
@@ -52,7 +52,7 @@ from phloem.tasks.run_files import (
 from phloem.tasks.support import SupportSource, Trees
 from phloem.threads import physical_cores, single_threaded_products
 from phloem.trees.sample import TreeSample
-from phloem.variational.joint import BranchDistribution
+from phloem.variational.families import BranchDistribution
 from phloem.variational.sbn import SubsplitSupport, support_arrays, write_support
 
 Progress = Callable[[Event], None]
@@ -261,7 +261,7 @@ def _overview(source: str, alignment: Alignment, model: str, config: InferConfig
         source=source,
         alignment=summarize(alignment),
         model=model,
-        branches=branches_of(config),
+        branches=", ".join(part for part in (branches_of(config), family_of(config)) if part),
         steps=config.training.steps,
         runs=config.runs,
         directory=directory.path,
@@ -357,7 +357,7 @@ def infer(
     tensorboard: bool = False,
     progress: bool | Progress = True,
     convolution: Callable[[int, int], Convolution] | None = None,
-    family: type[BranchDistribution] | None = None,
+    family: str | type[BranchDistribution] | None = None,
     prior: Prior | None = None,
     estimator: Estimator | None = None,
     **settings: Any,
@@ -373,7 +373,10 @@ def infer(
 
     convolution, family, prior, estimator: your own in place of phloem's, each tried on a small example first. The run
     directory has their names; to resume such a run, give them again. Several such runs are done one after another.
+    A family can also be the name of one of phloem's.
     """
+    if isinstance(family, str):
+        settings["family"], family = family, None
     own = OwnParts(convolution, family, prior, estimator)
     given = [] if trees is None else [trees] if isinstance(trees, str | Path | TreeSample) else list(trees)
     home = TemporaryHome() if out is None else None

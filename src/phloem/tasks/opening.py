@@ -17,6 +17,7 @@ from phloem.inference.summary import Summary, summarize_draws
 from phloem.inference.trust import judge
 from phloem.random_streams import RandomStream
 from phloem.runs.directory import SUMMARY
+from phloem.tasks.own_parts import family_of
 from phloem.tasks.posterior import Posterior, TrainedRun, is_finished, load_posterior
 from phloem.tasks.run_files import (
     InferCheckpoint,
@@ -110,6 +111,7 @@ def summarize_runs(runs: Sequence[Posterior], draws: Draws, config: InferConfig,
         steps=config.training.steps,
         finished=finished,
         branches=config.branches,
+        family=family_of(config),
         runs=config.runs,
         in_use=in_use,
     )

@@ -21,7 +21,7 @@ from phloem.inference.particles import Estimate, Estimator
 from phloem.random_streams import RandomStream
 from phloem.target.posterior import Prior
 from phloem.trees.generation import random_topologies
-from phloem.variational.joint import BranchDistribution, BranchSample
+from phloem.variational.families import BranchDistribution, BranchSample
 
 TAXA, TREES, CHANNELS = 6, 3, 4  # of the example
 ROUNDING = 1e-4  # relative, in single precision
@@ -75,6 +75,12 @@ def branches_of(config: InferConfig) -> str:
     """The model of branch lengths, or what of it is the user's own."""
     parts = [name for name in names_in(config) if name.partition(" ")[0] in ("model", "convolution", "family")]
     return f"own {', '.join(parts)}" if parts else config.branches
+
+
+def family_of(config: InferConfig) -> str:
+    """The family of branch lengths, where it is one of phloem's; else nothing."""
+    own = any(name.partition(" ")[0] in ("model", "family") for name in names_in(config))
+    return "" if own else config.family
 
 
 def _missing(own: str) -> BadArgument:
@@ -143,9 +149,11 @@ def check_family(family: Any) -> None:
     count = getattr(family, "parameters_per_branch", None)
     if not isinstance(count, int) or count < 1:
         raise BadArgument(f"{what}: parameters_per_branch is {count}. Say how many numbers a branch needs.")
-    branches, stream = 2 * TAXA - 3, RandomStream(1, "example")
+    branches, stream, topologies = 2 * TAXA - 3, RandomStream(1, "example"), _example()
     parameters = torch.zeros(TREES, branches, count, dtype=torch.float64, requires_grad=True)
-    distribution = _tried(what, f"made from zeros (trees, branches, {count})", lambda: family(parameters))
+    distribution = _tried(
+        what, f"made from zeros (trees, branches, {count}) and topologies", lambda: family(parameters, topologies)
+    )
     sample = _tried(what, "sampled", lambda: distribution.sample(stream=stream))
     path = _tried(what, "sampled with path_only=True", lambda: distribution.sample(stream=stream, path_only=True))
     for drawn in (sample, path):

@@ -34,7 +34,7 @@ from phloem.runs.directory import CONFIG, HISTORY, LOCK, PROVENANCE, SUMMARY, re
 from phloem.runs.history import read_history
 from phloem.storage.files import cannot_write, write_text
 from phloem.target.posterior import TreePosterior, TreePrior
-from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, branches_of
+from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, branches_of, family_of
 from phloem.tasks.run_files import (
     CLADES,
     DRAWS,
@@ -416,6 +416,7 @@ def report_contents(posterior: Posterior, consensus: SummaryTree, threshold: flo
         alignment=summarize_alignment(posterior.alignment),
         model=posterior.target.likelihood.model.in_words(),
         branches=branches_of(config),
+        family=family_of(config),
         runs=max(1, len(posterior.runs)),
         steps_done=summary.steps,
         steps=config.training.steps,

@@ -29,13 +29,14 @@ from phloem.storage.files import read_bytes
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior, TreePrior
 from phloem.target.substitution import build_model as build_substitution_model
-from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, branches_of
+from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, branches_of, family_of
 from phloem.trees.branch_lengths import SplitLengths, split_lengths
 from phloem.trees.reading import parse_newick
 from phloem.trees.sample import GroupedTrees, TreeSample
 from phloem.trees.splits import SplitFrequencies
 from phloem.trees.writing import format_newick
-from phloem.variational.joint import JointModel, Lognormal, build_branch_model, write_parameters
+from phloem.variational.families import FAMILIES
+from phloem.variational.joint import JointModel, build_branch_model, write_parameters
 from phloem.variational.sbn import SubsplitNetwork, SubsplitSupport, support_arrays, support_from
 
 BOOTSTRAP = "bootstrap"
@@ -96,7 +97,7 @@ def build_model(support: SubsplitSupport, config: InferConfig, *, own: OwnParts 
             depth=config.depth,
             width=config.width,
             convolution=own.convolution,
-            family=own.family or Lognormal,
+            family=own.family or FAMILIES[config.family],
         )
     return JointModel(SubsplitNetwork(support), branches)
 
@@ -201,6 +202,7 @@ def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = F
         steps=results.steps,
         finished=results.finished,
         branches=config.branches,
+        family=family_of(config),
         in_use=in_use,
     )
     support = inputs.support
@@ -210,6 +212,7 @@ def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = F
         patterns=len(inputs.patterns),
         model=results.target.likelihood.model.name,
         branches=branches_of(config),
+        family=family_of(config),
         seed=config.seed,
         support=SupportSize(support.topology_count, len(support.splits), support.parameter_count),
         finished=results.finished,

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 from phloem.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from phloem.variational.joint import BranchDistribution as BranchDistribution
+    from phloem.variational.families import BranchDistribution as BranchDistribution
+    from phloem.variational.families import BranchSample as BranchSample
+    from phloem.variational.families import Lognormal as Lognormal
+    from phloem.variational.families import Warped as Warped
     from phloem.variational.joint import BranchModel as BranchModel
-    from phloem.variational.joint import BranchSample as BranchSample
     from phloem.variational.joint import GraphModel as GraphModel
     from phloem.variational.joint import JointModel as JointModel
-    from phloem.variational.joint import Lognormal as Lognormal
     from phloem.variational.joint import PspModel as PspModel
     from phloem.variational.joint import SplitModel as SplitModel
     from phloem.variational.joint import TreeDraw as TreeDraw

@@ -1,13 +1,13 @@
-"""Q(τ, q) = Q(τ) Q(q given τ): families of branch-length distributions, the models that choose among them, the joint.
+"""Q(τ, q) = Q(τ) Q(q given τ): models that choose the branch lengths' distribution for a topology, and the joint.
 
-A branch model maps a topology to parameters for each of its branches, a family turns these into a distribution of
-lengths, and `JointModel` draws topologies and lengths together.
+A branch model maps a topology to parameters for each of its branches, a family (families.py) turns these into a
+distribution of lengths, and `JointModel` draws topologies and lengths together.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
 import safetensors.torch
@@ -15,176 +15,59 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from phloem.arrays import BoolArray, FloatArray, IntArray
-from phloem.autograd import Application, Operation, check_tensors
+from phloem.arrays import BoolArray, IntArray
+from phloem.autograd import Application, Operation
 from phloem.errors import BadArgument, FileProblem
 from phloem.features.convolutions import CONVOLUTIONS, BranchReadout, ConvolutionChoice, NodeFeatures
 from phloem.features.layers import chain, run
-from phloem.kernels.philox import fill_normal_rows
-from phloem.kernels.variational.branches import (
-    HALF_LOG_TWO_PI,
-    sample_lognormal,
-    sample_lognormal_backward,
-    sum_rows,
-    sum_rows_backward,
-)
+from phloem.kernels.variational.branches import sum_rows, sum_rows_backward
 from phloem.random_streams import RandomStream
 from phloem.storage.files import atomic_write, read_bytes
 from phloem.trees.topology import TopologyBatch
+from phloem.variational.families import BranchDistribution, Lognormal, standard_normal
 from phloem.variational.sbn import SubsplitIndices, SubsplitNetwork, SubsplitSupport
-
-# With parameters of zero, as they are initially, lengths have a median of exp(-2) = 0.14: a sensible size.
-LOCATION_OFFSET = -2.0
-
-
-class BranchSample(NamedTuple):
-    """Sampled lengths and their log-density, differentiable in the distribution's parameters."""
-
-    lengths: Tensor  # (batch, 2n-3)
-    log_prob: Tensor  # (batch,)
-
-
-class BranchDistribution(ABC):
-    """Q(q given τ) for a batch of topologies: a density over the lengths of all branches of each.
-
-    A family is a subclass. Its parameters come from a branch model, (batch, branches, `parameters_per_branch`); all
-    zero should be a sensible start.
-    """
-
-    parameters_per_branch: ClassVar[int]
-
-    @abstractmethod
-    def __init__(self, parameters: Tensor) -> None:
-        """From a branch model's parameters."""
-
-    @abstractmethod
-    def sample(self, *, stream: RandomStream, path_only: bool = False) -> BranchSample:
-        """One set of lengths per tree, reparameterised; tree i uses the random numbers of the stream's i-th particle.
-
-        path_only: the log-density's gradient flows through the lengths alone, with the parameters held constant.
-        """
-
-    @abstractmethod
-    def log_prob(self, lengths: Tensor) -> Tensor:
-        """Log-density, (batch,), of given lengths, (batch, branches)."""
-
-
-@final
-class Lognormal(BranchDistribution):
-    """Independent lognormals: log q = μ - 2 + σ·ε with ε standard normal; a branch's parameters are μ and log σ."""
-
-    parameters_per_branch = 2
-
-    def __init__(self, parameters: Tensor) -> None:
-        check_tensors(parameters)
-        if parameters.ndim != 3 or parameters.shape[2] != self.parameters_per_branch:
-            raise BadArgument(
-                f"lognormal: parameters of shape {tuple(parameters.shape)}. Give them as (batch, branches, 2)."
-            )
-        self._parameters = parameters
-
-    @property
-    def location(self) -> Tensor:
-        """Mean of log q, (batch, branches)."""
-        return self._parameters[:, :, 0].to(torch.float64) + LOCATION_OFFSET
-
-    @property
-    def log_scale(self) -> Tensor:
-        """Logarithm of the standard deviation of log q, (batch, branches)."""
-        return self._parameters[:, :, 1].to(torch.float64)
-
-    def sample(self, *, stream: RandomStream, path_only: bool = False) -> BranchSample:
-        """One set of lengths per tree, reparameterised."""
-        noise = _standard_normal(self._parameters.shape[0], self._parameters.shape[1], stream)
-        return BranchSample(*_SampleLognormal(noise, path_only)(self._parameters))
-
-    def log_prob(self, lengths: Tensor) -> Tensor:
-        """Log-density of given lengths, (batch,); -inf where one is not positive."""
-        check_tensors(lengths)
-        if lengths.shape != self._parameters.shape[:2]:
-            raise BadArgument(
-                f"lognormal: lengths of shape {tuple(lengths.shape)} for {tuple(self._parameters.shape[:2])} branches."
-            )
-        positive = lengths > 0
-        log_lengths = torch.where(positive, lengths, 1).log()
-        deviation = (log_lengths - self.location) * torch.exp(-self.log_scale)
-        log_densities = -(log_lengths + self.log_scale + 0.5 * deviation**2 + HALF_LOG_TWO_PI).sum(dim=1)
-        return torch.where(positive.all(dim=1), log_densities, -torch.inf)
-
-
-def _standard_normal(trees: int, branches: int, stream: RandomStream) -> FloatArray:
-    """Independent numbers, (trees, branches), those of one particle in a row."""
-    noise = np.empty((trees, branches))
-    fill_normal_rows(stream.key(), stream.particle, stream.step, noise)
-    return noise
-
-
-@final
-class _SampleLognormal(Operation):
-    """Lengths and log-densities from parameters and fixed noise."""
-
-    shares_memory = True
-
-    def __init__(self, noise: FloatArray, path_only: bool) -> None:
-        self.noise = noise
-        self.path_only = path_only
-
-    def values(self, _wanted: tuple[bool, ...], parameters: Tensor) -> tuple[Tensor, Tensor]:
-        """The lengths and the log-density of each tree's."""
-        self.parameters = parameters.detach().contiguous()
-        self.lengths, log_densities = np.empty_like(self.noise), np.empty(len(self.noise))
-        sample_lognormal(self.parameters.numpy(), LOCATION_OFFSET, self.noise, self.lengths, log_densities)
-        return torch.from_numpy(self.lengths), torch.from_numpy(log_densities)
-
-    def gradients(
-        self, _wanted: tuple[bool, ...], length_gradient: Tensor, density_gradient: Tensor
-    ) -> tuple[Tensor, ...]:
-        """The parameters' gradient."""
-        gradient = torch.empty_like(self.parameters)
-        sample_lognormal_backward(
-            self.parameters.numpy(),
-            self.noise,
-            self.lengths,
-            length_gradient.contiguous().numpy(),
-            density_gradient.contiguous().numpy(),
-            self.path_only,
-            gradient.numpy(),
-        )
-        return (gradient,)
 
 
 @final
 class _SampleNetwork(Operation):
-    """Lengths and log-densities from the inputs of an operation that gives the lognormals' parameters.
+    """Lengths and log-densities from the inputs of an operation that gives a family's parameters.
 
-    group: the number of every tree's parameters, if equal trees share them.
+    sample: from parameters of this shape (trees, branches, number) to lengths and log-densities. group: the number of
+    every tree's parameters, if equal trees share them.
     """
 
     shares_memory = True
 
-    def __init__(self, network: Operation, group: list[int] | None, noise: FloatArray, path_only: bool) -> None:
+    def __init__(
+        self, network: Operation, sample: Operation, shape: tuple[int, int, int], group: list[int] | None = None
+    ) -> None:
         self.network = network
+        self.sample = sample
+        self.shape = shape
         self.group = group
-        self.sample = _SampleLognormal(noise, path_only)
 
     def values(self, wanted: tuple[bool, ...], *inputs: Tensor | None) -> tuple[Tensor, Tensor]:
         """The lengths and the log-density of each tree's."""
         outputs = self.network.values(wanted, *inputs)
         assert isinstance(outputs, Tensor)
-        parameters = outputs.reshape(-1, self.sample.noise.shape[1], Lognormal.parameters_per_branch)
+        parameters = outputs.reshape(-1, *self.shape[1:])
         self.distinct = len(parameters)
-        return self.sample.values((True,), parameters if self.group is None else parameters[self.group])
+        lengths, log_densities = self.sample.values(
+            (True,), parameters if self.group is None else parameters[self.group]
+        )
+        return lengths, log_densities
 
     def gradients(
         self, wanted: tuple[bool, ...], length_gradient: Tensor, density_gradient: Tensor
     ) -> tuple[Tensor | None, ...]:
         """The gradients of the network's inputs."""
         (gradient,) = self.sample.gradients((True,), length_gradient, density_gradient)
+        assert gradient is not None
         if self.group is not None:
             of_trees, sums = gradient.numpy(), np.zeros((self.distinct, *gradient.shape[1:]), gradient.numpy().dtype)
             np.add.at(sums, self.group, of_trees)
             gradient = torch.from_numpy(sums)
-        return self.network.gradients(wanted, gradient.reshape(-1, Lognormal.parameters_per_branch))
+        return self.network.gradients(wanted, gradient.reshape(-1, self.shape[2]))
 
 
 class BranchModel(nn.Module, ABC):
@@ -199,7 +82,7 @@ class BranchModel(nn.Module, ABC):
 
     def forward(self, topologies: TopologyBatch, indices: SubsplitIndices | None = None) -> BranchDistribution:
         """The distribution of the branch lengths of each topology."""
-        return self.family(self.branch_parameters(topologies, indices))
+        return self.family(self.branch_parameters(topologies, indices), topologies)
 
     @abstractmethod
     def branch_parameters(self, topologies: TopologyBatch, indices: SubsplitIndices | None = None) -> Tensor:
@@ -232,11 +115,12 @@ class TableModel(BranchModel, ABC):
     def sampling(
         self, topologies: TopologyBatch, indices: SubsplitIndices, *, stream: RandomStream, path_only: bool
     ) -> Application | None:
-        """Sums of rows and lognormal lengths as one operation; None for other families."""
-        if self.family is not Lognormal:
+        """Sums of rows and lengths as one operation; None if the family has none."""
+        shape = (len(topologies), topologies.branch_count, self.family.parameters_per_branch)
+        sample = self.family.from_noise(topologies, standard_normal(*shape[:2], stream), path_only=path_only)
+        if sample is None:
             return None
-        noise = _standard_normal(len(topologies), topologies.branch_count, stream)
-        return Application(_SampleNetwork(self._sums(topologies, indices), None, noise, path_only), self.table)
+        return Application(_SampleNetwork(self._sums(topologies, indices), sample, shape), self.table)
 
     def _sums(self, topologies: TopologyBatch, indices: SubsplitIndices) -> "_SumRows":
         """The sums of rows for all branches of all topologies."""
@@ -339,6 +223,8 @@ class GraphModel(BranchModel):
         super().__init__(family)
         self.features = NodeFeatures(taxon_count, convolution, depth=depth, width=width)
         self.readout = BranchReadout(width, family.parameters_per_branch)
+        with torch.no_grad():
+            family.start(self.readout.second.weight, self.readout.second.bias)
 
     def branch_parameters(self, topologies: TopologyBatch, _indices: SubsplitIndices | None = None) -> Tensor:
         """The family's parameters for every branch, (batch, 2n-3, parameters_per_branch)."""
@@ -352,15 +238,16 @@ class GraphModel(BranchModel):
     def sampling(
         self, topologies: TopologyBatch, _indices: SubsplitIndices, *, stream: RandomStream, path_only: bool
     ) -> Application | None:
-        """All layers and lognormal lengths as one operation; None for other families, or layers that are not fused."""
-        layers = self.features.layers() if self.family is Lognormal else None
-        if layers is None:
+        """All layers and lengths as one operation; None if the family has none, or layers are not fused."""
+        shape = (len(topologies), topologies.branch_count, self.family.parameters_per_branch)
+        sample = self.family.from_noise(topologies, standard_normal(*shape[:2], stream), path_only=path_only)
+        layers = self.features.layers()
+        if layers is None or sample is None:
             return None
         distinct, group = topologies.distinct()
         network, inputs = chain([*layers, *self.readout.layers()], *self.features.raw_states(distinct))
-        noise = _standard_normal(len(topologies), topologies.branch_count, stream)
         shared = None if len(distinct) == len(topologies) else group
-        return Application(_SampleNetwork(network, shared, noise, path_only), *inputs)
+        return Application(_SampleNetwork(network, sample, shape, shared), *inputs)
 
     def knows(self, topologies: TopologyBatch, _indices: SubsplitIndices | None = None) -> BoolArray:
         """True for every topology on the taxa, (batch,)."""

@@ -11,7 +11,7 @@ import numpy as np
 from phloem.arrays import FloatArray, IntArray, RealArray
 from phloem.kernels.jit import kernel
 
-LARGEST_LOG_LENGTH = 690.0  # a diverging network may give absurd lengths, but not infinite ones
+LARGEST_LOG_LENGTH = 690.0  # a diverging network may give absurd lengths, but none that is infinite or zero
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -26,7 +26,7 @@ def sample_lognormal(
         for branch in range(branches):
             log_scale, deviation = np.float64(parameters[tree, branch, 1]), noise[tree, branch]
             log_length = parameters[tree, branch, 0] + offset + math.exp(log_scale) * deviation
-            lengths[tree, branch] = math.exp(min(log_length, LARGEST_LOG_LENGTH))
+            lengths[tree, branch] = math.exp(max(min(log_length, LARGEST_LOG_LENGTH), -LARGEST_LOG_LENGTH))
             total -= log_length + log_scale + 0.5 * deviation * deviation + HALF_LOG_TWO_PI
         log_densities[tree] = total
 
