@@ -15,7 +15,7 @@ from phloem.data.patterns import SitePatterns
 from phloem.trees.topology import TopologyBatch
 
 PRIOR_RATE = 10.0
-FREEDOM = 6.0  # degrees of freedom of the proposal: tails that are heavier than the posterior's
+FREEDOM = 2.0  # degrees of freedom of the proposal: lengths near zero need tails as heavy as these
 
 
 def log_joint_of_log_lengths(parent: list[int], log_lengths: Tensor, patterns: SitePatterns) -> Tensor:
