@@ -240,8 +240,8 @@ INFER_FLAGS: Final = Flags(
         Flag(
             "--estimator",
             "training.estimator",
-            f"Gradient estimator for topologies: {', '.join(ESTIMATORS)}; of two, as in "
-            "vimco+rws, the second is for full temperature.",
+            f"Gradient estimator for topologies: {', '.join(ESTIMATORS)}; of two, as in vimco+rws, the second is for "
+            "full temperature.",
             metavar="NAME",
         ),
         Flag(

@@ -32,14 +32,14 @@ from phloem.variational.sbn import SubsplitIndices, SubsplitNetwork, SubsplitSup
 class _SampleNetwork(Operation):
     """Lengths and log-densities from the inputs of an operation that gives a family's parameters.
 
-    sample: from parameters of this shape (trees, branches, number) to lengths and log-densities. group: the number of
-    every tree's parameters, if equal trees share them.
+    sample: from parameters (trees, *shape), where shape is (branches, parameters), to lengths and log-densities. group:
+    the number of every tree's parameters, if equal trees share them.
     """
 
     shares_memory = True
 
     def __init__(
-        self, network: Operation, sample: Operation, shape: tuple[int, int, int], group: list[int] | None = None
+        self, network: Operation, sample: Operation, shape: tuple[int, int], group: list[int] | None = None
     ) -> None:
         self.network = network
         self.sample = sample
@@ -50,7 +50,7 @@ class _SampleNetwork(Operation):
         """The lengths and the log-density of each tree's."""
         outputs = self.network.values(wanted, *inputs)
         assert isinstance(outputs, Tensor)
-        parameters = outputs.reshape(-1, *self.shape[1:])
+        parameters = outputs.reshape(-1, *self.shape)
         self.distinct = len(parameters)
         lengths, log_densities = self.sample.values(
             (True,), parameters if self.group is None else parameters[self.group]
@@ -67,7 +67,7 @@ class _SampleNetwork(Operation):
             of_trees, sums = gradient.numpy(), np.zeros((self.distinct, *gradient.shape[1:]), gradient.numpy().dtype)
             np.add.at(sums, self.group, of_trees)
             gradient = torch.from_numpy(sums)
-        return self.network.gradients(wanted, gradient.reshape(-1, self.shape[2]))
+        return self.network.gradients(wanted, gradient.reshape(-1, self.shape[1]))
 
 
 class BranchModel(nn.Module, ABC):
@@ -116,8 +116,9 @@ class TableModel(BranchModel, ABC):
         self, topologies: TopologyBatch, indices: SubsplitIndices, *, stream: RandomStream, path_only: bool
     ) -> Application | None:
         """Sums of rows and lengths as one operation; None if the family has none."""
-        shape = (len(topologies), topologies.branch_count, self.family.parameters_per_branch)
-        sample = self.family.from_noise(topologies, standard_normal(*shape[:2], stream), path_only=path_only)
+        shape = (topologies.branch_count, self.family.parameters_per_branch)
+        noise = standard_normal(len(topologies), topologies.branch_count, stream)
+        sample = self.family.from_noise(topologies, noise, path_only=path_only)
         if sample is None:
             return None
         return Application(_SampleNetwork(self._sums(topologies, indices), sample, shape), self.table)
@@ -239,8 +240,9 @@ class GraphModel(BranchModel):
         self, topologies: TopologyBatch, _indices: SubsplitIndices, *, stream: RandomStream, path_only: bool
     ) -> Application | None:
         """All layers and lengths as one operation; None if the family has none, or layers are not fused."""
-        shape = (len(topologies), topologies.branch_count, self.family.parameters_per_branch)
-        sample = self.family.from_noise(topologies, standard_normal(*shape[:2], stream), path_only=path_only)
+        shape = (topologies.branch_count, self.family.parameters_per_branch)
+        noise = standard_normal(len(topologies), topologies.branch_count, stream)
+        sample = self.family.from_noise(topologies, noise, path_only=path_only)
         layers = self.features.layers()
         if layers is None or sample is None:
             return None

@@ -10,7 +10,7 @@ Messages that become small are multiplied by a power of two, which is exact, cat
 so that any number of taxa is possible.
 
 Arrays come in and go out by the tuples below. What stages hand to one another are tuples of pointers: those of arrays
-would be seven times as many values, and the compiler would take twice as long.
+would be seven times as many values, and the compiler would take half as long again.
 """
 
 import math

@@ -30,9 +30,7 @@ KEPT = 5  # numbers of each branch that the backward pass needs
 
 
 @kernel
-def field(
-    parameters: RealArray, neighbors: IntArray, noise: FloatArray, values: FloatArray, coefficients: FloatArray
-) -> None:
+def _fill_field(parameters, neighbors, noise, values, coefficients):
     """u of every branch of one tree, (branches,), and its coefficients, (branches, 2), zero where there is no term."""
     nodes = len(neighbors)
     leaf_count = nodes // 2 + 1
@@ -68,7 +66,7 @@ def sample_warped(
     batch, branches, _ = parameters.shape
     values = np.empty(branches)
     for tree in range(batch):
-        field(parameters[tree], neighbors[tree], noise[tree], values, coefficients[tree])
+        _fill_field(parameters[tree], neighbors[tree], noise[tree], values, coefficients[tree])
         total = 0.0
         for branch in range(branches):
             value, log_scale = values[branch], np.float64(parameters[tree, branch, 1])
