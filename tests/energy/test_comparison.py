@@ -10,7 +10,7 @@ from phloem.energy.density import TreeDensity
 from phloem.errors import BadArgument
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, random_topologies
-from phloem.variational.sbn import fit_network
+from phloem.variational.fitting import fit_network
 from reference.dictionary_sbn import Counts, collect, em_step, probability
 from reference.nested import Nested, from_parent
 from support.small_densities import density_of, sample_of, target, training_of

@@ -16,7 +16,7 @@ from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, random_topologies
 from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.sbn import fit_network
+from phloem.variational.fitting import fit_network
 from support.nce_draws import drawn_by
 from support.small_densities import NAMES, fit_of, sample_of, target
 

@@ -10,7 +10,7 @@ from phloem.errors import BadArgument
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, nni_neighbors, topology_count
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.sbn import fit_network
+from phloem.variational.fitting import fit_network
 from reference.dictionary_sbn import probability
 from reference.nested import from_parent
 from support.sbn_tables import as_dictionary

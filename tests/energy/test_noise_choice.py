@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from phloem.energy.noise import ListedNoise, SubsplitNoise, UniformNoise, choose_base, choose_noise
-from phloem.variational.sbn import fit_network
+from phloem.variational.fitting import fit_network
 from support.small_densities import config_of, target
 
 

@@ -10,13 +10,9 @@ import torch
 from phloem.config import infer
 from phloem.errors import BadArgument
 from phloem.inference.particles import (
-    BACKWARD_SHARE,
     ESTIMATORS,
-    MOST_NATS,
-    estimator_at,
     lower_bound,
     rws,
-    symmetric,
     vimco,
 )
 from phloem.kernels.training import leave_one_out_bounds, log_mean_exp
@@ -78,31 +74,6 @@ def test_rws_expected_gradient_is_that_of_normalised_weights(count):
     expected = (fixed[drawn].sum(1).exp()[:, None] * weights * log_q[drawn]).sum()
     (exact,) = torch.autograd.grad(expected, network.logits)
     torch.testing.assert_close(expected_gradient(rws, network, log_joint, count), exact, rtol=1e-9, atol=1e-10)
-
-
-@pytest.mark.parametrize("count", [2, 3])
-def test_symmetrics_expected_gradient_is_that_of_both_divergences(count, monkeypatch):
-    monkeypatch.setattr("phloem.inference.particles.MOST_NATS", 100.0)
-    network, log_joint = example()
-    log_q = network.log_prob(EVERYTHING)
-    (elbo,) = torch.autograd.grad((log_q.exp() * (log_joint - log_q)).sum(), network.logits)
-    exact = expected_gradient(rws, network, log_joint, count) + BACKWARD_SHARE * elbo
-    assert elbo.abs().max() > 0.01
-    torch.testing.assert_close(expected_gradient(symmetric, network, log_joint, count), exact, rtol=1e-9, atol=1e-10)
-
-
-def test_a_tree_far_below_the_others_counts_within_limits():
-    shares = np.array([0.5, 0.5, 0.0])
-    for far in (-30.0, -1e6, -math.inf):
-        estimate = symmetric(np.array([0.0, 0.0, far]))
-        pushed = np.clip([-far / 2, -far / 2, far], -MOST_NATS, MOST_NATS) / 3
-        np.testing.assert_allclose(estimate.log_q_topology, shares - 1 / 3 + BACKWARD_SHARE * pushed, atol=1e-12)
-
-
-def test_of_two_estimators_the_second_is_for_full_temperature():
-    assert estimator_at("vimco+symmetric", 0.99) is vimco
-    assert estimator_at("vimco+symmetric", 1.0) is symmetric
-    assert estimator_at("rws", 1.0) is rws
 
 
 def test_bounds_stay_below_the_marginal_likelihood_and_rise_with_particles():

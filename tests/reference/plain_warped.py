@@ -20,7 +20,7 @@ def log_slope(value: Tensor, log_scale: Tensor) -> Tensor:
 
 
 def _weight(value: Tensor, log_scale: Tensor) -> Tensor:
-    slope = 0.60 if value < 0 else -0.72
+    slope = 0.75 if value < 0 else -0.75
     return torch.exp(1.5 * torch.tanh(slope * log_scale.exp() / 1.5))
 
 

@@ -18,7 +18,7 @@ SETTINGS = {
     "preset": "quick",
     "branches": "split",
     "family": "lognormal",
-    "training": {"steps": 4000, "estimator": "vimco"},
+    "training": {"steps": 4000, "refit": 0.0},
     "evaluation": {"repeats": 5, "samples": 200},
 }
 

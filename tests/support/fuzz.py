@@ -31,7 +31,8 @@ from phloem.errors import PhloemError
 from phloem.tasks.embed import recover
 from phloem.trees.reading import parse_newick, read_any_trees, read_trees, read_weighted_table
 from phloem.trees.sample import TreeSample
-from phloem.variational.sbn import collect_support, fit_network, read_network, read_support, write_network
+from phloem.variational.fitting import fit_network
+from phloem.variational.sbn import collect_support, read_network, read_support, write_network
 from support.limits import TookTooLong, processor_seconds
 
 SECONDS = 2.0  # of processor time, for each case

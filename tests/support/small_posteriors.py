@@ -1,4 +1,4 @@
-"""A posterior on six taxa, for tests: a model with parameters away from their initial values, and its target."""
+"""Small posteriors for tests: a model with parameters away from their initial values, and sequences with a signal."""
 
 import numpy as np
 import torch
@@ -31,3 +31,14 @@ def example(branches: str) -> tuple[JointModel, TreePosterior]:
         for parameter in model.branches.parameters():
             parameter.add_(0.2 * torch.randn(parameter.shape, dtype=torch.float64))
     return model, TreePosterior(TreeLikelihood(compress(alignment)))
+
+
+def evolved(taxa: int, sites: int, seed: int) -> Alignment:
+    """Sequences down a random caterpillar: short branches, so that several topologies are likely."""
+    random = np.random.default_rng(seed)
+    states = random.integers(0, 4, sites)
+    rows = []
+    for _ in range(taxa):
+        states = np.where(random.random(sites) < 0.06, random.integers(0, 4, sites), states)
+        rows.append(np.where(random.random(sites) < 0.15, random.integers(0, 4, sites), states))
+    return Alignment(tuple("abcdefgh"[:taxa]), (1 << np.array(rows)).astype(np.uint8))

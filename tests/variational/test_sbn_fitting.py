@@ -1,7 +1,10 @@
 """Fitting a network to weighted trees: EM against a dictionary twin, and what it must never do."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,7 +13,8 @@ from phloem.trees.generation import all_topologies
 from phloem.trees.reading import read_trees
 from phloem.trees.sample import TreeSample, pool
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.sbn import fit_network, read_network, write_network
+from phloem.variational.fitting import fit_network, refit
+from phloem.variational.sbn import SubsplitNetwork, read_network, support_of, write_network
 from reference.dictionary_sbn import em_step
 from reference.nested import from_parent
 from support.sbn_tables import as_dictionary
@@ -149,3 +153,84 @@ def test_one_run_of_ds1_predicts_all_ten(real_data):
 
     average, em, smoothed = divergence(method="average"), divergence(), divergence(smoothing=1e-6)
     assert smoothed < 0.005 < em < 0.02 < average < 0.08
+
+
+def network_on(topologies: TopologyBatch, seed: int) -> SubsplitNetwork:
+    support = support_of(tuple(map(str, range(topologies.taxon_count))), topologies)
+    logits = torch.from_numpy(np.random.default_rng(seed).normal(size=support.parameter_count))
+    return SubsplitNetwork(support, logits)
+
+
+def refit_objective(network: SubsplitNetwork, old: SubsplitNetwork, sample: TreeSample, prior: float) -> torch.Tensor:
+    """Mean log-likelihood plus log Dirichlet prior, table by table, differentiable in the network's logits."""
+    starts = network.support.free_starts.tolist()
+    weights = torch.tensor(sample.normalized().weights)
+    total = weights @ network.log_prob(sample.topologies)
+    for first, end in pairwise(starts):
+        own = torch.log_softmax(network.logits[first:end], 0)
+        total = total + prior * torch.softmax(old.logits.detach()[first:end], 0) @ own
+    return total
+
+
+@given(samples, st.sampled_from([1e-3, 0.1, 3.0]), st.integers(0, 2**32))
+@settings(max_examples=30, deadline=None)
+def test_a_refit_is_the_mode_under_priors_at_the_old_tables(sample, prior, seed):
+    sample = sample.normalized().distinct()
+    old = network_on(sample.topologies, seed)
+    new = refit(old, sample.topologies, sample.weights, prior=prior)
+    at_old, at_new = (refit_objective(network, old, sample, prior) for network in (old, new))
+    assert at_new >= at_old - 1e-12
+    if new.support.parameter_count:
+        (slope,) = torch.autograd.grad(at_new, new.logits)
+        assert slope.abs().max() < 5e-3
+    assert torch.isfinite(new.logits).all()
+
+
+@given(related_topologies(most=7, trees=6), st.integers(0, 2**32))
+@settings(max_examples=20, deadline=None)
+def test_a_refit_to_what_the_network_says_changes_nothing(topologies, seed):
+    network = network_on(topologies, seed)
+    everything = all_topologies(topologies.taxon_count)
+    generated = everything[network.support.generates(everything)]
+    before = network.log_prob(generated).detach()
+    again = refit(network, generated, before.exp().numpy(), prior=1e-6)
+    torch.testing.assert_close(again.log_prob(generated).detach(), before, rtol=0, atol=1e-4)
+
+
+def test_tables_that_no_tree_uses_stay_and_nothing_becomes_impossible():
+    everything = all_topologies(6)
+    network = network_on(everything, 3)
+    support = network.support
+    one = everything[5:6]
+    new = refit(network, one, np.ones(1), prior=1e-3)
+    assert new.log_prob(one) > np.log(0.9) > network.log_prob(one)
+    assert torch.isfinite(new.log_prob(everything)).all()
+    used = np.zeros(support.entry_count, bool)
+    entries = support.indices(one).entries
+    used[entries[entries >= 0]] = True
+    used[: len(support.splits)] = True
+    free, starts = np.arange(support.parameter_count), support.free_starts
+    untouched = ~np.maximum.reduceat(used[: support.parameter_count], starts[:-1])
+    kept = np.repeat(untouched, np.diff(starts))
+    assert 0 < kept.sum() < len(kept)
+    before, after = network.tables().probabilities[free], new.tables().probabilities[free]
+    np.testing.assert_allclose(after[kept], before[kept], rtol=1e-12)
+    assert np.abs(after - before)[~kept].max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("weights", "prior", "what"),
+    [
+        ([0.5, 0.6], 1.0, "with a sum of 1"),
+        ([1.5, -0.5], 1.0, "of 0 or more"),
+        ([1.0], 1.0, "each topology a weight"),
+        ([np.nan, 1.0], 1.0, "with a sum of 1"),
+        ([0.5, 0.5], 0.0, "a prior of 0"),
+    ],
+)
+def test_what_a_refit_refuses(weights, prior, what):
+    everything = all_topologies(5)
+    with pytest.raises(BadArgument, match=what):
+        refit(network_on(everything[:4], 1), everything[:2], np.array(weights), prior=prior)
+    with pytest.raises(BadArgument, match="outside the network's support"):
+        refit(network_on(everything[:1], 1), everything[5:6], np.ones(1), prior=1.0)

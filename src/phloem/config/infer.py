@@ -1,7 +1,6 @@
 """The settings of `phloem infer`: support, training, evaluation, and the presets."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -16,10 +15,10 @@ from phloem.config.settings import (
     check_seed,
     check_share,
 )
-from phloem.errors import ConfigError, quoted
+from phloem.errors import ConfigError
 
 # What `inference` and `variational` can do; a test keeps the lists the same.
-ESTIMATORS: Final = ("vimco", "rws", "symmetric")
+ESTIMATORS: Final = ("vimco", "rws")
 DECAYS: Final = ("cosine", "stairs")
 STOPS: Final = ("steps", "auto")
 NETWORKS: Final = ("mlp", "gcn", "gin", "gin-text", "sage", "ggnn", "edge", "edge-text")  # a new convolution goes here
@@ -38,51 +37,50 @@ MOST_CHANNELS: Final = 10_000
 class TrainingConfig:
     """How the posterior is trained. The defaults are the preset `standard`; see `PRESETS`.
 
-    particles: trees per step. estimator: of the gradient for topologies; of two joined by a plus the second is for full
-    temperature. doubly_reparameterized: less noise in the gradient for branch lengths, with the same expectation. ramp:
-    the share of the steps over which the likelihood is tempered, its exponent rising from `first_inverse_temperature`
-    to 1. rate: the initial learning rate for branch lengths; that for topologies is `topology_rate_factor` times as
-    high, and `final_topology_rate_factor` times at full temperature. clipping: gradients for branch lengths above
+    particles: trees per step. estimator: of the gradient for topologies. doubly_reparameterized: less noise in the
+    gradient for branch lengths, with the same expectation. ramp: the share of the steps over which the likelihood is
+    tempered, its exponent rising from `first_inverse_temperature` to 1. rate: the initial learning rate for branch
+    lengths; that for topologies is `topology_rate_factor` times as high. clipping: gradients for branch lengths above
     this multiple of their usual norm are scaled down to it. decay: `cosine` takes both rates down to 0; `stairs`
     multiplies them by `stair_factor` at the end of each of `stairs` equal parts, so a schedule stretches with the
     number of steps. stop: `steps` trains for all of them; `auto` stops early, once the bound has been flat at full
-    temperature.
+    temperature. refit: after the last step, probabilities of topologies are fitted to weighted draws, so many times
+    as many as steps; 0 leaves them as trained.
     """
 
-    steps: int = 40_000
+    steps: int = 10_000
     particles: int = 10
-    estimator: str = "vimco+symmetric"
+    estimator: str = "vimco"
     doubly_reparameterized: bool = True
     ramp: float = 0.75
     first_inverse_temperature: float = 0.001
     rate: float = 0.003
-    topology_rate_factor: float = 3.0
-    final_topology_rate_factor: float = 10.0
+    topology_rate_factor: float = 10.0
     clipping: float = 3.0
     decay: str = "cosine"
     stairs: int = 20
     stair_factor: float = 0.75
     stop: str = "steps"
+    refit: float = 5.0
 
     def __post_init__(self) -> None:
-        names = self.estimator.split("+")
-        if len(names) > 2 or not set(names) <= set(ESTIMATORS):
-            raise ConfigError(
-                f"--estimator {quoted(self.estimator)}: give {', '.join(ESTIMATORS)}, or two of them as in "
-                "vimco+symmetric, the second for full temperature."
-            )
+        check_choice("--estimator", self.estimator, ESTIMATORS)
         check_choice("decay", self.decay, DECAYS)
         check_choice("--stop", self.stop, STOPS)
         for name, count in (("--steps", self.steps), ("--particles", self.particles), ("stairs", self.stairs)):
             check_count(name, count)
-        fewest = 1 if set(names) == {"rws"} else 2
+        fewest = 1 if self.estimator == "rws" else 2
         if not fewest <= self.particles <= MOST_PARTICLES:
             raise ConfigError(f"--particles {self.particles}: {self.estimator} takes {fewest} to {MOST_PARTICLES:,}.")
         for name in ("ramp", "first_inverse_temperature"):
             check_share(name, getattr(self, name))
         check_clipping("clipping", self.clipping)
-        for name in ("rate", "topology_rate_factor", "final_topology_rate_factor", "stair_factor"):
+        for name in ("rate", "topology_rate_factor", "stair_factor"):
             check_positive(name, getattr(self, name))
+        if not 0 <= self.refit * self.steps <= MOST_DRAWS:
+            raise ConfigError(
+                f"refit {self.refit:g}: give a number of 0 or more, with at most {MOST_DRAWS:,} draws in all."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,30 +168,25 @@ PRESETS: Final[dict[str, InferConfig]] = {
         support=SupportConfig(count=10_000),
         training=TrainingConfig(
             steps=400_000,
-            estimator="vimco",
             doubly_reparameterized=False,
             ramp=0.25,
             rate=0.001,
             topology_rate_factor=1.0,
-            final_topology_rate_factor=1.0,
             clipping=math.inf,
             decay="stairs",
+            refit=0.0,
         ),
     ),
     "standard": InferConfig(),
-    "quick": InferConfig(runs=1, training=TrainingConfig(steps=8_000, topology_rate_factor=10.0)),
+    "quick": InferConfig(runs=1, training=TrainingConfig(steps=4_000)),
 }
 # The other fields describe the question, which no preset answers.
 PRESET_FIELDS: Final = ("family", "runs", "support", "training", "evaluation")
 
 
-def _earlier(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What runs had before there was a choice of families, and of rates for full temperature."""
-    rate_factor = settings.get("training.topology_rate_factor")
-    return {"family": "lognormal", "training.final_topology_rate_factor": rate_factor}
-
-
-INFER: Final = Schema(InferConfig, "infer", PRESETS, PRESET_FIELDS, _earlier)
+# What runs had before there was a choice of families, and of a fit to weighted draws.
+_EARLIER: Final = {"family": "lognormal", "training.refit": 0.0}
+INFER: Final = Schema(InferConfig, "infer", PRESETS, PRESET_FIELDS, _EARLIER)
 
 
 def preset(name: str, **changes: Any) -> TrainingConfig:

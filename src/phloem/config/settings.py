@@ -7,7 +7,7 @@ end are the checks that the records share.
 import math
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import is_dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -46,8 +46,8 @@ class Schema(Generic[C]):
 
     A setting has a dotted key such as `training.steps`. record: every field has a default. command: the words after
     `phloem`. presets: whole records by name. preset_fields: the fields that a preset decides, all of them; the other
-    fields describe the question, which is the user's alone. earlier: from the settings in a run's record, what those
-    were that it lacks, as they did not exist.
+    fields describe the question, which is the user's alone. earlier: what settings were before they existed, for
+    the records of runs that lack them.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Schema(Generic[C]):
         command: str,
         presets: Mapping[str, C] = MappingProxyType({}),
         preset_fields: tuple[str, ...] = (),
-        earlier: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {},
+        earlier: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.record = record
         self.command = command
@@ -119,7 +119,7 @@ class Schema(Generic[C]):
     def read_record(self, text: str, source: str) -> C:
         """Like `read`, of a run's own record, which names every setting that there was when it was written."""
         found = self.from_toml(text, source)
-        return self.resolve(settings=[nested(self.earlier(self.flatten(found))), found])
+        return self.resolve(settings=[nested(self.earlier), found])
 
     def from_toml(self, text: str, source: str) -> FileSettings:
         """The settings in a TOML text, each known and of its type; `preset` may be among them."""

@@ -13,7 +13,7 @@ from phloem.errors import BadArgument
 from phloem.trees.generation import topology_count
 from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyIndex
-from phloem.variational.sbn import Method, fit_network
+from phloem.variational.fitting import Method, fit_network
 
 NAMES: Final[dict[Method, str]] = {"average": "SBN-SA", "em": "SBN-EM"}
 

@@ -14,7 +14,8 @@ from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, random_topologies, topology_count
 from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch, TopologyIndex
-from phloem.variational.sbn import SubsplitNetwork, fit_network
+from phloem.variational.fitting import fit_network
+from phloem.variational.sbn import SubsplitNetwork
 
 MOST_TAXA_TO_LIST = 8  # with 10,395 topologies, whose raw features take 5 MB
 PSEUDO_COUNT = 1e-6  # of every subsplit, as a share of the sample

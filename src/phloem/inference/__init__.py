@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from phloem.inference.particles import doubly_reparameterized as doubly_reparameterized
     from phloem.inference.particles import draw_particles as draw_particles
     from phloem.inference.particles import rws as rws
-    from phloem.inference.particles import symmetric as symmetric
     from phloem.inference.particles import vimco as vimco
     from phloem.inference.training import Report as Report
     from phloem.inference.training import Training as Training

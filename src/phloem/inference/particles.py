@@ -24,9 +24,6 @@ from phloem.target.posterior import TreePosterior
 from phloem.trees.topology import TopologyBatch
 from phloem.variational.joint import JointModel
 
-# Of `symmetric`: the weight of KL(Q ‖ p), the limits of a log weight above the others', and what stands for -inf below.
-BACKWARD_SHARE, MOST_NATS, IMPOSSIBLE = 0.3, 10.0, 1000.0
-
 
 class Particles(NamedTuple):
     """Trees from Q and the parts of their weights; logarithms are (particles,)."""
@@ -116,23 +113,6 @@ def rws(log_weights: FloatArray) -> Estimate:
     return Estimate(bound, shares, shares, -shares)
 
 
-def symmetric(log_weights: FloatArray) -> Estimate:
-    """Topologies follow both divergences between Q and p; branch lengths follow the bound, as in VIMCO.
-
-    Towards KL(p ‖ Q), as in wake-sleep, a particle counts by its share; towards KL(Q ‖ p) by its log weight above the
-    mean of the others', within limits. The multi-sample bound hardly feels a draw that is far too unlikely, of which
-    there may be many in a hundred once branch lengths fit well; the second term does.
-    """
-    bound, shares = _bound_and_shares(log_weights, fewest=2)
-    count = len(log_weights)
-    if bound == -math.inf:
-        return Estimate(bound, shares, shares, -shares)
-    floored = np.maximum(log_weights, bound - IMPOSSIBLE)  # the impossible has a mean too
-    above_others = floored - (floored.sum() - floored) / (count - 1)
-    away = np.clip(above_others, -MOST_NATS, MOST_NATS) / count
-    return Estimate(bound, shares, shares - 1 / count + BACKWARD_SHARE * away, -shares)
-
-
 def doubly_reparameterized(estimate: Estimate) -> Estimate:
     """The same expected gradient for branch lengths with less noise (Tucker et al. 2019); needs `path_only` particles.
 
@@ -145,13 +125,7 @@ def doubly_reparameterized(estimate: Estimate) -> Estimate:
 
 
 Estimator = Callable[[FloatArray], Estimate]
-ESTIMATORS: dict[str, Estimator] = {"vimco": vimco, "rws": rws, "symmetric": symmetric}
-
-
-def estimator_at(name: str, inverse_temperature: float) -> Estimator:
-    """The estimator of a step. name: one, or two joined by a plus, of which the second is for full temperature."""
-    first, _, second = name.partition("+")
-    return ESTIMATORS[second if second and inverse_temperature == 1 else first]
+ESTIMATORS: dict[str, Estimator] = {"vimco": vimco, "rws": rws}
 
 
 def _bound_and_shares(log_weights: FloatArray, fewest: int) -> tuple[float, FloatArray]:

@@ -18,7 +18,8 @@ from phloem.config import EvaluationConfig, TrainingConfig
 from phloem.errors import BadArgument
 from phloem.inference.draws import DrawCollector
 from phloem.inference.evaluation import draw_log_weights
-from phloem.inference.particles import Estimator, Particles, check_same_taxa, doubly_reparameterized, estimator_at
+from phloem.inference.particles import ESTIMATORS, Estimator, Particles, check_same_taxa, doubly_reparameterized
+from phloem.inference.refitting import refit_topologies
 from phloem.kernels.training import adam_update
 from phloem.random_streams import RandomStream
 from phloem.runs.driver import Trainable, report_steps, take_steps
@@ -60,8 +61,7 @@ def settings_at(step: int, config: TrainingConfig) -> Settings:
     ramp = config.ramp * config.steps
     inverse_temperature = min(1.0, config.first_inverse_temperature + step / ramp) if ramp else 1.0
     rate = config.rate * decay_at(step, config)
-    factor = config.topology_rate_factor if inverse_temperature < 1 else config.final_topology_rate_factor
-    return Settings(inverse_temperature, rate, rate * factor)
+    return Settings(inverse_temperature, rate, rate * config.topology_rate_factor)
 
 
 def decay_at(step: int, config: Decaying) -> float:
@@ -188,7 +188,8 @@ class Training(Trainable):
         self.config = config
         self.seed = seed
         self._stream = RandomStream(seed, "training")
-        self._own_estimator = estimator
+        self._estimator = estimator or ESTIMATORS[config.estimator]
+        self._is_refitted = np.zeros(1, np.bool_)
         self._topology_adam = Adam(model.network.parameters())
         self._branch_adam = Adam(model.branches.parameters(), clipping=config.clipping)
         longer = " or more --steps, which make the warm-up longer" if config.ramp else ""
@@ -212,8 +213,7 @@ class Training(Trainable):
         draw, pull_back = self.model.draw_by_hand(self.config.particles, stream=stream, path_only=doubly)
         log_joint, to_lengths = self.target.log_joint_by_hand(draw.topologies, draw.lengths, inverse_temperature)
         particles = Particles(draw.topologies, draw.lengths, log_joint, draw.log_q_topology, draw.log_q_branches)
-        estimator = self._own_estimator or estimator_at(self.config.estimator, inverse_temperature)
-        estimate = estimator(particles.log_weights())
+        estimate = self._estimator(particles.log_weights())
         if doubly:
             estimate = doubly_reparameterized(estimate)
         self._topology_adam.clear_gradients()
@@ -229,7 +229,18 @@ class Training(Trainable):
             **{f"topology_adam.{name}": array for name, array in self._topology_adam.state().items()},
             **{f"branch_adam.{name}": array for name, array in self._branch_adam.state().items()},
             "counters": self._counters(),
+            **({"is_refitted": self._is_refitted} if self.config.refit else {}),
         }
+
+    def finish(self, progress: Callable[[float], None] = lambda _share: None) -> bool:
+        """Fit Q(τ) to weighted draws, if the config says so and it has not been done; returns whether it was."""
+        if self._is_refitted or not self.config.refit:
+            return False
+        draws, particles = math.ceil(self.config.refit * self.config.steps), self.config.particles
+        stream = RandomStream(self.seed, "refitting")
+        refit_topologies(self.model, self.target, draws, particles=particles, stream=stream, progress=progress)
+        self._is_refitted[...] = True
+        return True
 
     def is_done(self, reports: "list[Report]") -> bool:
         """Whether all steps are taken or, if the config says so, the bound has stopped rising."""
@@ -309,4 +320,5 @@ def train(
     for report in take_steps(training, Reporter(training, evaluation), history):
         if report is not None and progress is not None:
             progress(report)
+    training.finish()
     return history.reports

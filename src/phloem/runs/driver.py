@@ -140,6 +140,10 @@ class Trainable(ABC):
         """Whether training ends here; it depends on the steps and reports so far alone, so a resumed run agrees."""
         return self.steps_done >= self.steps
 
+    def finish(self, _progress: Callable[[float], None]) -> bool:
+        """What comes after the last step, once; returns whether there was anything. The progress is a share."""
+        return False
+
     def restore(self, state: dict[str, AnyArray]) -> None:
         """Continue from a state, bit for bit as the training that gave it would have."""
         mine = self.state()
@@ -252,4 +256,6 @@ def train(
             if (now := time.monotonic()) >= next_news:
                 next_news = now + NEWS_SECONDS
                 progress(News(number, "training", done / steps, done))
+        if training.finish(lambda share: progress(News(number, "refitting", share, training.steps_done))):
+            saver.save_patiently()
     return history

@@ -11,7 +11,8 @@ from phloem.arrays import FloatArray
 from phloem.storage.files import check_can_write
 from phloem.tasks.support import list_tree_files, read_samples, refuse_overwriting
 from phloem.trees.sample import TreeSample, group_rows, pool
-from phloem.variational.sbn import FitIteration, Method, fit_network, read_network, write_network
+from phloem.variational.fitting import FitIteration, Method, fit_network
+from phloem.variational.sbn import read_network, write_network
 
 CHUNK = 10_000  # trees scored at a time, so that many take little memory
 

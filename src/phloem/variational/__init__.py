@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from phloem.variational.families import BranchSample as BranchSample
     from phloem.variational.families import Lognormal as Lognormal
     from phloem.variational.families import Warped as Warped
+    from phloem.variational.fitting import SubsplitFit as SubsplitFit
+    from phloem.variational.fitting import fit_network as fit_network
+    from phloem.variational.fitting import refit as refit
     from phloem.variational.joint import BranchModel as BranchModel
     from phloem.variational.joint import GraphModel as GraphModel
     from phloem.variational.joint import JointModel as JointModel
@@ -16,11 +19,9 @@ if TYPE_CHECKING:
     from phloem.variational.joint import SplitModel as SplitModel
     from phloem.variational.joint import TreeDraw as TreeDraw
     from phloem.variational.joint import build_branch_model as build_branch_model
-    from phloem.variational.sbn import SubsplitFit as SubsplitFit
     from phloem.variational.sbn import SubsplitNetwork as SubsplitNetwork
     from phloem.variational.sbn import SubsplitSupport as SubsplitSupport
     from phloem.variational.sbn import collect_support as collect_support
-    from phloem.variational.sbn import fit_network as fit_network
     from phloem.variational.sbn import read_network as read_network
     from phloem.variational.sbn import read_support as read_support
     from phloem.variational.sbn import write_network as write_network

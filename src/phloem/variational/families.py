@@ -17,7 +17,7 @@ from phloem.autograd import Operation, check_tensors
 from phloem.errors import BadArgument
 from phloem.kernels.philox import fill_normal_rows
 from phloem.kernels.variational.branches import HALF_LOG_TWO_PI, sample_lognormal, sample_lognormal_backward
-from phloem.kernels.variational.warped import ABOVE, BELOW, KEPT, STEEPEST, sample_warped, sample_warped_backward
+from phloem.kernels.variational.warped import KEPT, SKEW, STEEPEST, sample_warped, sample_warped_backward
 from phloem.random_streams import RandomStream
 from phloem.trees.topology import TopologyBatch
 
@@ -164,7 +164,7 @@ class Warped(BranchDistribution):
 
 def unwarp(warped: Tensor, log_scale: Tensor) -> tuple[Tensor, Tensor]:
     """u with T(u) = warped, and log T'(u)."""
-    side = torch.where(warped < 0, warped.new_tensor(BELOW), warped.new_tensor(ABOVE))
+    side = torch.where(warped < 0, warped.new_tensor(SKEW), warped.new_tensor(-SKEW))
     weight = torch.exp(STEEPEST * torch.tanh(side * log_scale.exp() / STEEPEST))
     height = weight * warped  # sinh(d·asinh u)
     values = torch.sinh(torch.asinh(height) / weight)

@@ -1,13 +1,13 @@
 """Subsplit Bayesian networks (Zhang & Matsen 2018): distributions over topologies that sum to one.
 
-First the support, flat arrays that say what a network can generate; then the network, Q(τ); then how both are made from
-tree samples, by collecting subsplits and fitting probabilities; last their files.
+First the support, flat arrays that say what a network can generate; then the network, Q(τ); then how a support is
+collected from tree samples; last the files of both. Networks are fitted to trees in `fitting`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast, final
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 import torch
@@ -36,8 +36,6 @@ FEWEST_TAXA = 4
 CHUNK_PAIRS = 200_000  # trees are collected a few at a time: room for all that they may add is made in advance
 Arrays = dict[str, np.ndarray[Any, Any]]
 PARTS = ("taxa", "topology_count", "clades", "splits", "subsplits", "pairs")  # arrays of a support's file
-Method = Literal["em", "average"]
-METHODS: tuple[Method, ...] = ("em", "average")
 
 
 class SubsplitIndices(NamedTuple):
@@ -439,79 +437,6 @@ def _child_tables(table_index: PairIndex, halves: IntArray, taxon_count: int) ->
 
 def _as_words(pairs: IntArray) -> WordArray:
     return pairs.astype(np.int64).view(np.uint64)  # -1, a root split's missing sister, becomes the largest word
-
-
-class FitIteration(NamedTuple):
-    """A fit after some iterations of EM; iteration 0 is simple averaging."""
-
-    iteration: int
-    log_likelihood: float  # weighted mean over the sample
-    objective: float  # log-likelihood plus log Dirichlet prior; never falls
-
-
-@dataclass(frozen=True, slots=True)
-class SubsplitFit:
-    """A network fitted to a sample, and the iterations that led to it."""
-
-    network: SubsplitNetwork
-    iterations: tuple[FitIteration, ...]
-    converged: bool
-
-
-def fit_network(
-    sample: TreeSample,
-    *,
-    method: Method = "em",
-    smoothing: float = 0.0,
-    tolerance: float = 1e-6,
-    most_iterations: int = 10_000,
-    progress: Callable[[FitIteration], None] | None = None,
-) -> SubsplitFit:
-    """Fit a network to a sample, on the support of its trees of positive weight (Zhang & Matsen 2018).
-
-    The data are unrooted, the network's trees rooted. "average" counts all rootings of a tree alike; "em" starts there
-    and repeatedly weights rootings by their probability until the objective rises by less than `tolerance`.
-    `smoothing` is a pseudo-count for every table entry, as a share of the sample: it gives the mode under a Dirichlet
-    prior, which keeps rare subsplits from probability zero.
-    """
-    if method not in METHODS:
-        raise BadArgument(f"unknown method {method}: choose one of {', '.join(METHODS)}.")
-    if not 0 <= smoothing <= 1:
-        raise BadArgument(f"smoothing {smoothing:g}: give a share of the sample, from 0 to 1.")
-    if not (tolerance > 0 and most_iterations >= 1):
-        raise BadArgument(f"tolerance {tolerance:g}, {most_iterations} iterations: both must be positive.")
-    observed = sample.normalized().distinct()
-    observed = observed[observed.weights > 0]
-    support = collect_support([observed])
-    indices = support.indices(observed.topologies)
-
-    rootings = observed.topologies.branch_count
-    shares = np.full((len(observed), rootings), 1 / rootings)
-    iterations: list[FitIteration] = []
-    while True:
-        counts = count_entries(support, indices, shares, observed.weights)
-        network = SubsplitNetwork(support, _most_likely_logits(support, counts[: support.parameter_count] + smoothing))
-        tables = network.tables()
-        log_probs, shares = kernels.sum_rootings(log_rootings(indices, tables))
-        log_likelihood = float(observed.weights @ log_probs)
-        parameters = tables.log_probabilities[: support.parameter_count]
-        log_prior = float(smoothing * parameters.sum()) if smoothing else 0.0
-        iterations.append(FitIteration(len(iterations), log_likelihood, log_likelihood + log_prior))
-        if progress:
-            progress(iterations[-1])
-        converged = len(iterations) > 1 and iterations[-1].objective - iterations[-2].objective < tolerance
-        if method == "average" or converged or len(iterations) > most_iterations:
-            return SubsplitFit(network, tuple(iterations), converged or method == "average")
-
-
-def _most_likely_logits(support: SubsplitSupport, counts: FloatArray) -> torch.Tensor:
-    """Log counts of the entries; a table that is never used is uniform."""
-    starts = support.free_starts
-    unused = kernels.sum_tables(counts, starts) == 0
-    with np.errstate(divide="ignore"):
-        logits = np.log(counts)
-    logits[np.repeat(unused, np.diff(starts))] = 0
-    return torch.from_numpy(logits)
 
 
 def write_support(support: SubsplitSupport, path: str | Path) -> None:

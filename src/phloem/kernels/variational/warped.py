@@ -10,8 +10,9 @@ earlier ones and the Jacobian is 1. As the branches that meet at a node are all 
 Gaussian field in which a branch depends on its neighbours only.
 
 d says how heavy a tail is: 1 leaves it normal. The posterior of a log length is like that of a log gamma variable,
-skewed to the left the more the wider it is, so d follows from σ, with one constant for each side. They are fitted to
-posteriors; a log gamma's own would both be about 0.53.
+skewed to the left the more the wider it is, so d follows from σ. A log gamma's own constant would be about 0.53. It is
+larger here: near zero a length's posterior is flat, as no likelihood vanishes there, so it falls off more slowly than
+any gamma density, and importance weights have lighter tails if Q does too.
 
 Parameters (batch, branches, 4) are μ, ℓ, α and β, in single or double precision; all arithmetic is in double.
 """
@@ -24,7 +25,7 @@ from phloem.arrays import FloatArray, IntArray, RealArray
 from phloem.kernels.jit import kernel
 from phloem.kernels.variational.branches import HALF_LOG_TWO_PI, LARGEST_LOG_LENGTH
 
-BELOW, ABOVE = 0.60, -0.72  # log d = σ times this below and above the median, while σ is small
+SKEW = 0.75  # log d = ±σ times this, plus below the median and minus above it, while σ is small
 STEEPEST = 1.5  # |log d|, where σ is large
 KEPT = 5  # numbers of each branch that the backward pass needs
 
@@ -71,7 +72,7 @@ def sample_warped(
         for branch in range(branches):
             value, log_scale = values[branch], np.float64(parameters[tree, branch, 1])
             scale = math.exp(log_scale)
-            side = BELOW if value < 0.0 else ABOVE
+            side = SKEW if value < 0.0 else -SKEW
             bent = math.tanh(side * scale / STEEPEST)
             weight = math.exp(STEEPEST * bent)
             angle = math.asinh(value)

@@ -1,0 +1,81 @@
+"""Is the verdict "good" where the result is? Small simulated data sets, on which the posterior is known.
+
+    python benchmarks/verdicts.py [--first 1] [--last 40]
+
+Five or six taxa; a random topology with some short branches; 50 to 800 sites under Jukes–Cantor. `phloem infer` with
+its defaults is compared with the probabilities of all topologies by integration (`tests/reference/exact_posterior.py`).
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import phloem
+from phloem.data.alignment import Alignment
+from phloem.data.patterns import compress
+from phloem.random_streams import RandomStream
+from phloem.tasks.posterior import Posterior
+from phloem.trees.generation import all_topologies, random_topologies
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from reference.exact_posterior import exact_posterior
+
+SITES = (50, 100, 200, 400, 800)
+MEAN_LENGTHS = (0.02, 0.05, 0.1)
+RIGHT = 0.02  # largest error of a topology's probability
+SAMPLES = 20_000  # of the integration, for each topology of some weight
+
+
+def simulate(number: int) -> Alignment:
+    """Sequences down a random tree, from its root to its leaves."""
+    random = np.random.default_rng(number)
+    taxa, sites = 5 + number % 2, SITES[number % len(SITES)]
+    (parent,) = random_topologies(taxa, 1, stream=RandomStream(number, "verdicts")).parent
+    lengths = random.exponential(MEAN_LENGTHS[number % len(MEAN_LENGTHS)], len(parent))
+    states = np.empty((len(parent), sites), np.int64)
+    states[-1] = random.integers(0, 4, sites)
+    for node in reversed(range(len(parent) - 1)):  # parents come after their children
+        is_anew = random.random(sites) < 1 - np.exp(-4 / 3 * lengths[node])
+        states[node] = np.where(is_anew, random.integers(0, 4, sites), states[parent[node]])
+    return Alignment(tuple("abcdef"[:taxa]), (1 << states[:taxa]).astype(np.uint8))
+
+
+def largest_error(posterior: Posterior, alignment: Alignment) -> tuple[float, float]:
+    """Of a topology's probability, and the standard error of the integration in nats."""
+    everything = all_topologies(len(alignment.taxa))
+    exact, _, error = exact_posterior(everything, compress(alignment), samples=SAMPLES, seed=1)
+    numbers = {row.tobytes(): number for number, row in enumerate(everything.parent)}
+    found = np.zeros(len(everything))
+    weighted = posterior.draws.weighted()
+    places = np.array([numbers[row.tobytes()] for row in weighted.topologies.parent])
+    np.add.at(found, places[weighted.group], weighted.weights)
+    return float(np.abs(found - exact).max()), error
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--last", type=int, default=40)
+    options = parser.parse_args()
+    print("number  taxa  sites  verdict       k̂  effective  largest error  (integration)", flush=True)
+    missed = []
+    for number in range(options.first, options.last + 1):
+        alignment = simulate(number)
+        posterior = phloem.infer(alignment, progress=False, threads=1)
+        summary = posterior.summary
+        error, doubt = largest_error(posterior, alignment)
+        if error <= RIGHT and summary.trust.level != "good":
+            missed.append(number)
+        share = summary.draws.effective_sample_size / summary.draws.count
+        print(
+            f"{number:6}  {len(alignment.taxa):4}  {alignment.states.shape[1]:5}  {summary.trust.level:12}"
+            f"{summary.draws.pareto_shape:5.2f}  {share:9.0%}  {error:13.4f}  {doubt:13.4f}",
+            flush=True,
+        )
+    print(f"right, but not called good: {missed or 'none'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""Subsplit networks fitted to trees by expectation maximisation (Zhang & Matsen 2018).
+
+The trees are unrooted, a network's trees rooted: each iteration weights the rootings of a tree by their probability,
+counts how often every table entry is used, and takes the counts for probabilities.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+
+from phloem.arrays import FloatArray
+from phloem.errors import BadArgument
+from phloem.kernels.variational import sbn as kernels
+from phloem.trees.sample import TreeSample
+from phloem.trees.topology import TopologyBatch
+from phloem.variational.sbn import (
+    SubsplitNetwork,
+    SubsplitSupport,
+    collect_support,
+    count_entries,
+    log_rootings,
+)
+
+Method = Literal["em", "average"]
+METHODS: tuple[Method, ...] = ("em", "average")
+REFIT_TOLERANCE, MOST_REFIT_ITERATIONS = 1e-6, 100
+
+
+class FitIteration(NamedTuple):
+    """A fit after some iterations of EM; iteration 0 is simple averaging."""
+
+    iteration: int
+    log_likelihood: float  # weighted mean over the sample
+    objective: float  # log-likelihood plus log Dirichlet prior; never falls
+
+
+@dataclass(frozen=True, slots=True)
+class SubsplitFit:
+    """A network fitted to a sample, and the iterations that led to it."""
+
+    network: SubsplitNetwork
+    iterations: tuple[FitIteration, ...]
+    converged: bool
+
+
+def fit_network(
+    sample: TreeSample,
+    *,
+    method: Method = "em",
+    smoothing: float = 0.0,
+    tolerance: float = 1e-6,
+    most_iterations: int = 10_000,
+    progress: Callable[[FitIteration], None] | None = None,
+) -> SubsplitFit:
+    """Fit a network to a sample, on the support of its trees of positive weight (Zhang & Matsen 2018).
+
+    The data are unrooted, the network's trees rooted. "average" counts all rootings of a tree alike; "em" starts there
+    and repeatedly weights rootings by their probability until the objective rises by less than `tolerance`.
+    `smoothing` is a pseudo-count for every table entry, as a share of the sample: it gives the mode under a Dirichlet
+    prior, which keeps rare subsplits from probability zero.
+    """
+    if method not in METHODS:
+        raise BadArgument(f"unknown method {method}: choose one of {', '.join(METHODS)}.")
+    if not 0 <= smoothing <= 1:
+        raise BadArgument(f"smoothing {smoothing:g}: give a share of the sample, from 0 to 1.")
+    if not (tolerance > 0 and most_iterations >= 1):
+        raise BadArgument(f"tolerance {tolerance:g}, {most_iterations} iterations: both must be positive.")
+    observed = sample.normalized().distinct()
+    observed = observed[observed.weights > 0]
+    support = collect_support([observed])
+    rootings = observed.topologies.branch_count
+    shares = np.full((len(observed), rootings), 1 / rootings)
+    pseudo_counts = np.full(support.parameter_count, smoothing)
+    iterations: list[FitIteration] = []
+    networks = _improve(support, observed.topologies, observed.weights, shares, pseudo_counts)
+    while True:
+        network, found = next(networks)
+        iterations.append(found)
+        if progress:
+            progress(found)
+        converged = len(iterations) > 1 and found.objective - iterations[-2].objective < tolerance
+        if method == "average" or converged or len(iterations) > most_iterations:
+            return SubsplitFit(network, tuple(iterations), converged or method == "average")
+
+
+def refit(network: SubsplitNetwork, topologies: TopologyBatch, weights: FloatArray, *, prior: float) -> SubsplitNetwork:
+    """A network for weighted topologies of its support, where their weights say something, and as before elsewhere.
+
+    weights: (batch,), of distinct topologies, with a sum of 1. prior: the weight, as a share of all trees', of what
+    the network's own tables say. It is the mode under Dirichlet priors: a table that few trees use changes little, one
+    that none uses not at all, and no entry becomes impossible.
+    """
+    support = network.support
+    if weights.shape != (len(topologies),) or not abs(weights.sum() - 1) < 1e-6 or not weights.min() >= 0:
+        raise BadArgument("refit: give each topology a weight of 0 or more, with a sum of 1.")
+    if not prior > 0:
+        raise BadArgument(f"refit: a prior of {prior:g}. Give a number above 0.")
+    tables = network.tables()
+    log_probs, shares = kernels.sum_rootings(log_rootings(support.indices(topologies), tables))
+    if not np.isfinite(log_probs).all():
+        raise BadArgument("refit: a topology is outside the network's support.")
+    pseudo_counts = np.maximum(prior * tables.probabilities[: support.parameter_count], np.finfo(float).tiny)
+    networks = _improve(support, topologies, weights, shares, pseudo_counts)
+    last = -np.inf
+    while True:
+        fitted, found = next(networks)
+        if found.objective - last < REFIT_TOLERANCE or found.iteration == MOST_REFIT_ITERATIONS:
+            return fitted
+        last = found.objective
+
+
+def _improve(
+    support: SubsplitSupport,
+    topologies: TopologyBatch,
+    weights: FloatArray,
+    shares: FloatArray,
+    pseudo_counts: FloatArray,
+) -> Iterator[tuple[SubsplitNetwork, FitIteration]]:
+    """Networks of ever higher objective. shares: of each topology's rootings, (batch, 2n-3), to begin with."""
+    indices = support.indices(topologies)
+    used = pseudo_counts > 0  # else the prior says nothing
+    for iteration in count():
+        counts = count_entries(support, indices, shares, weights)[: support.parameter_count]
+        network = SubsplitNetwork(support, _most_likely_logits(support, counts + pseudo_counts))
+        tables = network.tables()
+        log_probs, shares = kernels.sum_rootings(log_rootings(indices, tables))
+        likely = weights > 0
+        log_likelihood = float(weights[likely] @ log_probs[likely])
+        parameters = tables.log_probabilities[: support.parameter_count]
+        log_prior = float(pseudo_counts[used] @ parameters[used])
+        yield network, FitIteration(iteration, log_likelihood, log_likelihood + log_prior)
+
+
+def _most_likely_logits(support: SubsplitSupport, counts: FloatArray) -> torch.Tensor:
+    """Log counts of the entries; a table that is never used is uniform."""
+    starts = support.free_starts
+    unused = kernels.sum_tables(counts, starts) == 0
+    with np.errstate(divide="ignore"):
+        logits = np.log(counts)
+    logits[np.repeat(unused, np.diff(starts))] = 0
+    return torch.from_numpy(logits)
