@@ -25,7 +25,7 @@ from reference.exact_posterior import exact_posterior
 SITES = (50, 100, 200, 400, 800)
 MEAN_LENGTHS = (0.02, 0.05, 0.1)
 RIGHT = 0.02  # largest error of a topology's probability
-SAMPLES = 20_000  # of the integration, for each topology of some weight
+SAMPLES = 5_000  # of the integration, for each topology of some weight
 
 
 def simulate(number: int) -> Alignment:

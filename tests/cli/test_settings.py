@@ -153,7 +153,7 @@ def test_preset_file_and_set_change_settings(capsys):
     Path("run.toml").write_text("seed = 5\n")
     assert default | {"seed": 5} == shown(capsys, "--config", "run.toml")
     assert default | {"training.ramp": 0.5} == shown(capsys, "--set", "training.ramp=0.5")
-    quick = {"runs": 1, "training.steps": 8000, "training.topology_rate_factor": 10.0}
+    quick = {"runs": 1, "training.steps": 4000, "training.topology_rate_factor": 10.0}
     assert default | quick == shown(capsys, "--preset", "quick")
 
 
@@ -182,7 +182,7 @@ def test_a_flag_undoes_what_a_file_says(capsys):
         (" seed = 5", "seed", 5),
         ("training={steps=5}", "training.steps", 5),
         ("training.doubly_reparameterized=false", "training.doubly_reparameterized", False),
-        ("preset=quick", "training.steps", 8000),
+        ("preset=quick", "training.steps", 4000),
     ],
 )
 def test_set_takes_toml_values_and_bare_words(text, key, value, capsys):
@@ -305,5 +305,5 @@ def test_help_shows_panels_and_the_defaults_of_the_standard_preset(capsys):
     assert run(["config", "show", "--help"]) == 0
     output = capsys.readouterr().out
     assert all(f"─ {panel} ─" in output for panel in ("Model", "Support", "Training", "Evaluation"))
-    assert "(40000, or the preset's)" in output
+    assert "(10000, or the preset's)" in output
     assert "(edge)" in output

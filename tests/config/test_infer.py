@@ -42,7 +42,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
         ({"estimator": "adam"}, "choose one of vimco, rws"),
         ({"refit": -1.0}, "refit -1: give a number of 0 or more"),
         ({"refit": float("nan")}, "refit nan"),
-        ({"refit": 1e6}, "at most 10,000,000 draws"),
+        ({"refit": 1e6}, "10,000,000 at most"),
         ({"decay": "linear"}, "choose one of cosine, stairs"),
         ({"ramp": 1.5}, "ramp 1.5"),
         ({"ramp": float("nan")}, "ramp nan"),

@@ -79,7 +79,7 @@ class TrainingConfig:
             check_positive(name, getattr(self, name))
         if not 0 <= self.refit * self.steps <= MOST_DRAWS:
             raise ConfigError(
-                f"refit {self.refit:g}: give a number of 0 or more, with at most {MOST_DRAWS:,} draws in all."
+                f"refit {self.refit:g}: give a number of 0 or more, by which the draws are {MOST_DRAWS:,} at most."
             )
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 import numpy as np
 
 from phloem.arrays import FloatArray
-from phloem.inference.diagnostics import effective_sample_size
 from phloem.inference.draws import DrawCollector
 from phloem.inference.evaluation import draw_log_weights
 from phloem.inference.particles import lower_bound
@@ -54,7 +53,7 @@ def refit_topologies(
             found = drawn.draws(network.support.taxa).weighted()
             weights = np.zeros(len(found.topologies))
             np.add.at(weights, found.group, found.weights)
-            prior = PRIOR_DRAWS / effective_sample_size(log_weights)
+            prior = PRIOR_DRAWS * float((found.weights**2).sum())  # 1/Σw² draws are effective, smoothed as they are
             before, last = network.logits.detach().clone(), bound
             network.logits.data.copy_(refit(network, found.topologies, weights, prior=prior).logits.data)
     progress(1.0)
