@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phloem.errors import BadArgument
-from phloem.inference.diagnostics import effective_sample_size, fit_tail, log_mean_error, pareto_shape, smooth
+from phloem.inference.diagnostics import (
+    effective_sample_size,
+    fit_tail,
+    log_mean_error,
+    pareto_shape,
+    smooth,
+    unseen_share,
+)
 
 
 def arviz_psis(log_weights):
@@ -126,3 +133,25 @@ def test_weights_of_two_values_have_a_shape(larger):
     log_weights = np.zeros(10_000)
     log_weights[:larger] = 0.5
     assert pareto_shape(log_weights) < 0.7
+
+
+@pytest.mark.parametrize("shape", [0.2, 0.4, 0.55])
+def test_the_unseen_share_is_that_of_a_pareto_distribution(shape):
+    """Above the largest weight m it is m^(1 - 1/k), whatever the scale; the median of many samples is near it."""
+    ratios = []
+    for seed in range(30):
+        weights = 1 + np.random.default_rng(seed).pareto(1 / shape, 20_000)
+        expected = weights.max() ** (1 - 1 / shape)
+        found = unseen_share(np.log(weights) - 7000)
+        assert found == pytest.approx(unseen_share(np.log(weights)), rel=1e-6)
+        ratios.append(found / expected)
+    assert 0.7 < np.median(ratios) < 1.5
+
+
+def test_the_more_draws_the_less_is_unseen_and_of_even_weights_nothing():
+    random = np.random.default_rng(1)
+    shares = [np.median([unseen_share(random.normal(0, 1, count)) for _ in range(20)]) for count in (300, 3000, 30_000)]
+    assert shares[0] > 3 * shares[1] > 9 * shares[2] > 0
+    assert unseen_share(np.zeros(100)) == 0
+    assert unseen_share(np.zeros(3)) is None
+    assert unseen_share(np.log(1 + random.pareto(0.8, 10_000))) == math.inf

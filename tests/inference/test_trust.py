@@ -50,7 +50,18 @@ def test_few_draws_lower_the_verdict(count, level):
 )
 def test_heavy_tails_lower_the_verdict(shape, level, monkeypatch):
     monkeypatch.setattr("phloem.inference.trust.pareto_shape", lambda _weights: shape)
+    monkeypatch.setattr("phloem.inference.trust.unseen_share", lambda _weights: 0.0021)
     assert levels(judge(EVEN, None, **DONE))["Pareto k̂"] == level
+
+
+@pytest.mark.parametrize(("shape", "level"), [(0.5, "good"), (0.7, "good"), (0.701, "do not trust")])
+def test_a_tail_of_hardly_any_weight_is_no_reason_for_doubt(shape, level, monkeypatch):
+    monkeypatch.setattr("phloem.inference.trust.pareto_shape", lambda _weights: shape)
+    monkeypatch.setattr("phloem.inference.trust.unseen_share", lambda _weights: 0.002)
+    trust = judge(EVEN, None, **DONE)
+    assert levels(trust)["Pareto k̂"] == level
+    value = next(finding.value for finding in trust.findings if finding.name == "Pareto k̂")
+    assert ("0.2 % of the weight unseen" in value) == (shape == 0.7)
 
 
 def test_advice_is_about_the_worst_of_what_was_found():

@@ -49,6 +49,28 @@ def pareto_shape(log_weights: FloatArray) -> float | None:
     return None if tail is None else tail.shape
 
 
+def unseen_share(log_weights: FloatArray) -> float | None:
+    """The weight of draws heavier than any, as the fitted tail expects them, as a share of all; None as for the shape.
+
+    An infinite variance matters as far as there are such draws to come: where weights are even but for a few, hardly.
+    """
+    weights = _relative(log_weights)
+    if len(weights) > FEWEST_IN_TAIL and weights.min() == weights.max():
+        return 0.0
+    tail = fit_tail(log_weights)
+    if tail is None:
+        return None
+    if tail.shape >= 1:
+        return math.inf
+    above = 1 - tail.cutoff  # from the cutoff to the largest weight, which is 1
+    reach = tail.shape * above / tail.scale
+    if reach <= -1:  # the tail ends before it
+        return 0.0
+    exceeding = math.exp(-above / tail.scale) if tail.shape == 0 else (1 + reach) ** (-1 / tail.shape)
+    mean = 1 + (tail.scale + tail.shape * above) / (1 - tail.shape)  # of those that exceed it
+    return tail.size * exceeding * mean / float(weights.sum())
+
+
 def smooth(log_weights: FloatArray) -> FloatArray:
     """The weights with those of the tail replaced by the expected order statistics of the fitted tail.
 

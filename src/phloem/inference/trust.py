@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 from phloem.arrays import FloatArray
 from phloem.inference.agreement import Agreement
-from phloem.inference.diagnostics import effective_sample_size, pareto_shape, smooth
+from phloem.inference.diagnostics import effective_sample_size, pareto_shape, smooth, unseen_share
 
 Level = Literal["good", "usable", "do not trust"]
 LEVELS: tuple[Level, ...] = ("good", "usable", "do not trust")
@@ -13,6 +13,7 @@ LEVELS: tuple[Level, ...] = ("good", "usable", "do not trust")
 # limits for the tail's shape are those of Vehtari et al. (2024).
 ENOUGH_DRAWS = (200.0, 100.0)
 TAIL_SHAPE = (0.5, 0.7)
+UNSEEN_SHARE = 0.002  # of the weight: less changes no probability that anyone reports
 AVERAGE_DEVIATION = (0.01, 0.05)
 LARGEST_DEVIATION = (0.05, 0.1)
 LIKELIHOOD_DIFFERENCE = (0.2, 1.0)  # nats; smaller ones do not matter, whatever their errors
@@ -86,15 +87,20 @@ def _effective_draws(log_weights: FloatArray) -> Finding:
 
 
 def _tail(log_weights: FloatArray) -> Finding:
-    shape = pareto_shape(log_weights)
-    return Finding(
-        "Pareto k̂",
-        "not known" if shape is None else f"{shape:.2f}",
-        "usable" if shape is None else _level(shape, TAIL_SHAPE),
+    shape, unseen = pareto_shape(log_weights), unseen_share(log_weights)
+    meaning = (
         "How heavy the tail of the importance weights is. Below 0.5 the errors stated here are reliable; up to 0.7 "
         "the estimates are, but their errors may be larger; above 0.7 a few draws decide and the rest may be missing."
-        + (" There were too few draws to tell." if shape is None else ""),
     )
+    if shape is None or unseen is None:
+        return Finding("Pareto k̂", "not known", "usable", f"{meaning} There were too few draws to tell.")
+    level = _level(shape, TAIL_SHAPE)
+    value = f"{shape:.2f}"
+    if level == "usable" and unseen <= UNSEEN_SHARE:
+        level = "good"
+        value += f", {100 * unseen:.1g} % of the weight unseen"
+        meaning += " But if draws heavier than any seen would have hardly any weight, as here, errors are as stated."
+    return Finding("Pareto k̂", value, level, meaning)
 
 
 def _likelihoods(agreement: Agreement) -> Finding:
