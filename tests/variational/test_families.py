@@ -16,7 +16,15 @@ from phloem.random_streams import RandomStream
 from phloem.tasks.own_parts import check_family
 from phloem.trees.generation import random_topologies
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.families import FAMILIES, BranchDistribution, Lognormal, Warped, standard_normal, unwarp
+from phloem.variational.families import (
+    FAMILIES,
+    BranchDistribution,
+    LengthsFromNoise,
+    Lognormal,
+    Warped,
+    standard_normal,
+    unwarp,
+)
 from phloem.variational.joint import GraphModel, PspModel, SplitModel
 from phloem.variational.sbn import support_of
 from reference import plain_warped
@@ -110,6 +118,27 @@ def test_the_operation_is_the_sample(family, path_only):
     gradients = directions(topologies)
     expected = torch.autograd.grad((lengths, log_prob), parameters, gradients)[0]
     assert torch.equal(operation.gradients((True,), *gradients)[0], expected)
+
+
+@families
+def test_the_gradient_for_noise_by_finite_differences(family):
+    topologies = some_topologies(6, 3)
+    parameters = some_parameters(family, topologies)
+    gradients = directions(topologies)
+
+    def value(noise: np.ndarray) -> tuple[float, LengthsFromNoise]:
+        operation = family.from_noise(topologies, noise, path_only=False)
+        outputs = operation.values((True,), parameters)
+        return sum(float((a * b).sum()) for a, b in zip(outputs, gradients, strict=True)), operation
+
+    noise = standard_normal(3, topologies.branch_count, STREAM)
+    _, operation = value(noise)
+    found = operation.noise_gradient(*gradients)
+    for place in np.ndindex(noise.shape):
+        step = np.zeros_like(noise)
+        step[place] = 1e-5
+        slope = (value(noise + step)[0] - value(noise - step)[0]) / 2e-5
+        assert found[place] == pytest.approx(slope, rel=1e-6, abs=1e-7), place
 
 
 @families

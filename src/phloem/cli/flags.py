@@ -240,8 +240,7 @@ INFER_FLAGS: Final = Flags(
         Flag(
             "--estimator",
             "training.estimator",
-            f"Gradient estimator for topologies: {', '.join(ESTIMATORS)}; of two, as in vimco+rws, the second is for "
-            "full temperature.",
+            f"Gradient estimator for topologies: {', '.join(ESTIMATORS)}.",
             metavar="NAME",
         ),
         Flag(

@@ -27,11 +27,15 @@ TYPES = {
     "log_q_topology": np.float64,
     "log_q_branches": np.float64,
 }
+ANNEALED = "annealed"  # in the file of annealed draws only
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draws:
-    """Independent trees from Q; each distinct topology is stored once, in order of first appearance."""
+    """Independent trees from Q, or moved from there to the posterior; each distinct topology is stored once, in order.
+
+    A tree from Q has the weight p/Q. One that was moved has the weight that annealing gave it, whatever its p/Q is.
+    """
 
     taxa: tuple[str, ...]
     topologies: TopologyBatch
@@ -40,11 +44,14 @@ class Draws:
     log_joint: FloatArray  # (draws,)  log p(Y, τ, q)
     log_q_topology: FloatArray  # (draws,)
     log_q_branches: FloatArray  # (draws,)
+    annealed: FloatArray | None = None  # (draws,)  log weights, if any of the trees were moved
 
     def __post_init__(self) -> None:
         if not len(self.group):
             raise BadArgument("draws: nothing was drawn.")
-        rows = (self.branch_lengths, self.log_joint, self.log_q_topology, self.log_q_branches)
+        rows: list[NDArray[Any]] = [self.branch_lengths, self.log_joint, self.log_q_topology, self.log_q_branches]
+        if self.annealed is not None:
+            rows.append(self.annealed)
         if len(self.taxa) != self.topologies.taxon_count or any(len(row) != len(self.group) for row in rows):
             raise BadArgument("draws: taxa, topologies, lengths and logarithms differ in size.")
 
@@ -53,7 +60,9 @@ class Draws:
 
     @property
     def log_weights(self) -> FloatArray:
-        """log p(Y, τ, q) - log Q(τ, q), (draws,)."""
+        """log p(Y, τ, q) - log Q(τ, q), or what annealing made of it, (draws,)."""
+        if self.annealed is not None:
+            return self.annealed
         return np.asarray(self.log_joint - self.log_q_topology - self.log_q_branches)
 
     def weighted(self) -> GroupedTrees:
@@ -74,7 +83,7 @@ def shares(log_weights: FloatArray) -> FloatArray:
 def join(parts: Sequence[Draws]) -> Draws:
     """The draws of several runs on the same taxa, joined.
 
-    Whichever run a draw is from, its weight p/Q estimates p(Y) without bias. So all draws with their weights are a
+    Whichever run a draw is from, its weight estimates p(Y) without bias. So all draws with their weights are a
     sample of the posterior, in which runs are weighted by their marginal likelihoods: one that lost a mode counts less.
     """
     collector = DrawCollector()
@@ -95,31 +104,37 @@ class DrawCollector:
         self._parents: list[IntArray] = []
         self._columns: list[tuple[NDArray[Any], ...]] = []
         self._nodes_left = most_nodes
+        self._any_moved = False
 
     @property
     def topology_count(self) -> int:
         """Distinct topologies so far."""
         return len(self._parents)
 
-    def add(self, particles: Particles) -> None:
-        """Add particles, as far as there is room."""
+    def add(self, particles: Particles, annealed: FloatArray | None = None) -> None:
+        """Add particles, as far as there is room. annealed: their log weights, if they were moved."""
         count = min(len(particles.topologies), self._nodes_left // particles.topologies.node_count)
         self._nodes_left -= count * particles.topologies.node_count
         lengths, *logarithms = (part.detach().numpy()[:count] for part in particles[1:])
         group = self._number(particles.topologies.parent[:count])
-        self._columns.append((group, lengths.astype(np.float32), *logarithms))
+        log_weights = particles.log_weights() if annealed is None else annealed
+        self._any_moved |= annealed is not None
+        self._columns.append((group, lengths.astype(np.float32), *logarithms, log_weights[:count]))
 
     def extend(self, draws: Draws) -> None:
         """Add draws that were collected before."""
         group = self._number(draws.topologies.parent)[draws.group]
-        self._columns.append((group, draws.branch_lengths, draws.log_joint, draws.log_q_topology, draws.log_q_branches))
+        self._any_moved |= draws.annealed is not None
+        logarithms = (draws.log_joint, draws.log_q_topology, draws.log_q_branches, draws.log_weights)
+        self._columns.append((group, draws.branch_lengths, *logarithms))
 
     def draws(self, taxa: tuple[str, ...]) -> Draws:
         """The collected draws."""
         if not self._parents:
             raise BadArgument("draws: nothing was drawn.")
         columns = [np.concatenate(parts) for parts in zip(*self._columns, strict=True)]
-        return Draws(taxa, TopologyBatch.from_canonical(np.stack(self._parents)), *columns)
+        topologies = TopologyBatch.from_canonical(np.stack(self._parents))
+        return Draws(taxa, topologies, *(columns if self._any_moved else columns[:-1]))
 
     def _number(self, parents: IntArray) -> IntArray:
         """The topology number of each row; new topologies get the next number."""
@@ -135,8 +150,10 @@ def write_draws(draws: Draws, path: Path) -> None:
     """Write draws; equal draws give equal bytes."""
     arrays = {name: getattr(draws, name) for name in TYPES if name != "parent"}
     arrays["parent"] = draws.topologies.parent
+    if draws.annealed is not None:
+        arrays[ANNEALED] = draws.annealed
     content = safetensors.numpy.save(
-        {name: np.asarray(arrays[name], order="C") for name in TYPES}, {"taxa": json.dumps(draws.taxa)}
+        {name: np.asarray(array, order="C") for name, array in arrays.items()}, {"taxa": json.dumps(draws.taxa)}
     )
     with atomic_write(path) as stream:
         stream.write(content)
@@ -149,7 +166,8 @@ def read_draws(path: Path) -> Draws:
         arrays = safetensors.numpy.load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         taxa = tuple(json.loads(header["__metadata__"]["taxa"]))
-        if any(arrays[name].dtype != dtype for name, dtype in TYPES.items()):
+        types = {**TYPES, ANNEALED: np.float64} if ANNEALED in arrays else TYPES
+        if any(arrays[name].dtype != dtype for name, dtype in types.items()):
             raise ValueError("an array has another type")
         topologies = TopologyBatch.from_parents(arrays.pop("parent"))
         draws = Draws(taxa, topologies, **arrays)

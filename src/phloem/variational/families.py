@@ -17,7 +17,14 @@ from phloem.autograd import Operation, check_tensors
 from phloem.errors import BadArgument
 from phloem.kernels.philox import fill_normal_rows
 from phloem.kernels.variational.branches import HALF_LOG_TWO_PI, sample_lognormal, sample_lognormal_backward
-from phloem.kernels.variational.warped import KEPT, SKEW, STEEPEST, sample_warped, sample_warped_backward
+from phloem.kernels.variational.warped import (
+    KEPT,
+    SKEW,
+    STEEPEST,
+    sample_warped,
+    sample_warped_backward,
+    warped_noise_gradient,
+)
 from phloem.random_streams import RandomStream
 from phloem.trees.topology import TopologyBatch
 
@@ -32,6 +39,14 @@ class BranchSample(NamedTuple):
 
     lengths: Tensor  # (batch, 2n-3)
     log_prob: Tensor  # (batch,)
+
+
+class LengthsFromNoise(Operation, ABC):
+    """A family's parameters to lengths, (batch, branches), and log-densities, (batch,), for fixed noise."""
+
+    @abstractmethod
+    def noise_gradient(self, length_gradient: Tensor, density_gradient: Tensor) -> FloatArray:
+        """The gradient for the noise, from those of lengths and log-densities, after `values`; parameters are fixed."""
 
 
 class BranchDistribution(ABC):
@@ -59,7 +74,7 @@ class BranchDistribution(ABC):
         """Log-density, (batch,), of given lengths, (batch, branches)."""
 
     @classmethod
-    def from_noise(cls, topologies: TopologyBatch, noise: FloatArray, *, path_only: bool) -> Operation | None:
+    def from_noise(cls, topologies: TopologyBatch, noise: FloatArray, *, path_only: bool) -> LengthsFromNoise | None:
         """`sample` as one operation on the parameters, with a gradient by hand; None if there is no such operation.
 
         noise: independent standard normal numbers, (batch, branches), in place of a stream.
@@ -98,7 +113,7 @@ class Lognormal(BranchDistribution):
         return BranchSample(*_SampleLognormal(noise, path_only)(self._parameters))
 
     @classmethod
-    def from_noise(cls, _topologies: TopologyBatch, noise: FloatArray, *, path_only: bool) -> Operation:
+    def from_noise(cls, _topologies: TopologyBatch, noise: FloatArray, *, path_only: bool) -> LengthsFromNoise:
         """`sample` as one operation on the parameters."""
         return _SampleLognormal(noise, path_only)
 
@@ -138,7 +153,7 @@ class Warped(BranchDistribution):
         return BranchSample(*_SampleWarped(self._topologies, noise, path_only)(self._parameters))
 
     @classmethod
-    def from_noise(cls, topologies: TopologyBatch, noise: FloatArray, *, path_only: bool) -> Operation:
+    def from_noise(cls, topologies: TopologyBatch, noise: FloatArray, *, path_only: bool) -> LengthsFromNoise:
         """`sample` as one operation on the parameters."""
         return _SampleWarped(topologies, noise, path_only)
 
@@ -213,7 +228,7 @@ def standard_normal(trees: int, branches: int, stream: RandomStream) -> FloatArr
 
 
 @final
-class _SampleLognormal(Operation):
+class _SampleLognormal(LengthsFromNoise):
     """Lengths and log-densities from parameters and fixed noise."""
 
     shares_memory = True
@@ -245,9 +260,15 @@ class _SampleLognormal(Operation):
         )
         return (gradient,)
 
+    def noise_gradient(self, length_gradient: Tensor, density_gradient: Tensor) -> FloatArray:
+        """The gradient for the noise."""
+        of_density = density_gradient.numpy()[:, None]
+        scale = np.exp(self.parameters.numpy()[:, :, 1].astype(np.float64))
+        return np.asarray((length_gradient.numpy() * self.lengths - of_density) * scale - of_density * self.noise)
+
 
 @final
-class _SampleWarped(Operation):
+class _SampleWarped(LengthsFromNoise):
     """Lengths and log-densities from parameters and fixed noise."""
 
     shares_memory = True
@@ -292,3 +313,18 @@ class _SampleWarped(Operation):
             gradient.numpy(),
         )
         return (gradient,)
+
+    def noise_gradient(self, length_gradient: Tensor, density_gradient: Tensor) -> FloatArray:
+        """The gradient for the noise."""
+        gradient = np.empty_like(self.noise)
+        warped_noise_gradient(
+            self.neighbors,
+            self.noise,
+            self.lengths,
+            self.kept,
+            self.coefficients,
+            length_gradient.contiguous().numpy(),
+            density_gradient.contiguous().numpy(),
+            gradient,
+        )
+        return gradient

@@ -145,6 +145,36 @@ def sample_warped_backward(
 
 
 @kernel
+def warped_noise_gradient(
+    neighbors: IntArray,
+    noise: FloatArray,
+    lengths: FloatArray,
+    kept: FloatArray,
+    coefficients: FloatArray,
+    length_gradient: FloatArray,
+    density_gradient: FloatArray,
+    noise_gradient: FloatArray,
+) -> None:
+    """The gradient for the noise, from those for lengths and log-densities; the parameters are fixed."""
+    batch, nodes, _ = neighbors.shape
+    leaf_count = nodes // 2 + 1
+    for tree in range(batch):
+        tied, own, by_value = coefficients[tree], kept[tree], noise_gradient[tree]
+        of_density = density_gradient[tree]
+        for branch in range(nodes - 1):
+            by_log_length = length_gradient[tree, branch] * lengths[tree, branch] - of_density
+            by_value[branch] = by_log_length * own[branch, 1] - of_density * own[branch, 2]
+        for node in range(leaf_count, nodes):
+            above = node if node < nodes - 1 else 0
+            first, second = neighbors[tree, node, 1], neighbors[tree, node, 2]
+            by_value[above] += tied[second, 0] * by_value[second]
+            by_value[first] += tied[second, 1] * by_value[second]
+            by_value[above] += tied[first, 0] * by_value[first]
+        for branch in range(nodes - 1):
+            by_value[branch] -= of_density * noise[tree, branch]
+
+
+@kernel
 def _tie_backward(branch, column, other, tied, own, by_value, parameters_gradient):
     """Back through u_branch += tanh(parameter) · u_other."""
     coefficient = tied[branch, column]

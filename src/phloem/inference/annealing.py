@@ -1,0 +1,151 @@
+"""Annealed importance sampling (Neal 2001): trees from Q, moved to the posterior along a path of densities.
+
+At every inverse temperature a tree's weight takes up what the next density has more than the last, and the tree moves.
+The weight is an unbiased estimate of p(Y) however badly or briefly trees move, and nearly the same for all of them if
+they move well. The path is chosen by a pilot with random numbers of its own, and is fixed afterwards.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from phloem.arrays import FloatArray
+from phloem.inference.draws import DrawCollector
+from phloem.inference.evaluation import CHUNK_NODES
+from phloem.inference.moves import MovingTrees, NoiseSpace
+from phloem.inference.particles import check_same_taxa
+from phloem.random_streams import RandomStream
+from phloem.target.posterior import TreePosterior
+from phloem.variational.families import standard_normal
+from phloem.variational.joint import JointModel
+
+Progress = Callable[[float], None]
+PILOT = 200  # trees
+VARIANCE = 0.01  # of the weights that one step of the path adds, relative to their mean
+LONGEST_STEP = 0.1  # of the path, however even weights are
+SHORTEST_STEP = 1e-3
+BISECTIONS = 30
+STEPS = 2  # of a Hamiltonian path
+FIRST_ANGLE, LARGEST_ANGLE = 0.6, 0.8  # of a step
+ACCEPTANCE = 0.8  # of Hamiltonian paths
+GAIN = 0.5  # by which the angle follows it
+USUAL_TEMPERATURES = 12
+
+
+class AnnealingPath(NamedTuple):
+    """How trees are moved from Q to the posterior."""
+
+    inverse_temperatures: tuple[float, ...]  # ascending, the last is 1; trees move at all but that
+    angles: tuple[float, ...]  # of Hamiltonian steps, at each of them but the last
+    steps: int  # of a Hamiltonian path
+    interchanges: int  # of each tree at every temperature
+
+    @classmethod
+    def even(cls, temperatures: int, *, angle: float, steps: int = STEPS, interchanges: int = 0) -> "AnnealingPath":
+        """Equal steps in β."""
+        inverse = tuple((number + 1) / temperatures for number in range(temperatures))
+        return cls(inverse, (angle,) * (temperatures - 1), steps, interchanges)
+
+    @property
+    def weighings(self) -> int:
+        """How often a tree's lengths are weighed on the way, at most."""
+        return 1 + len(self.angles) * (self.steps + self.interchanges)
+
+
+def plan_path(
+    model: JointModel,
+    target: TreePosterior,
+    *,
+    stream: RandomStream,
+    trees: int = PILOT,
+    progress: Progress | None = None,
+) -> AnnealingPath:
+    """A path on which every step's weights vary alike, found with a few trees.
+
+    On the way the step size follows the share of accepted paths. There are about as many interchanges as a topology
+    has neighbours.
+    """
+    check_same_taxa(model, target)
+    moving = _draw(model, NoiseSpace.of(model, target), trees, stream)
+    interchanges = math.ceil(2 * (moving.topologies.taxon_count - 3) / USUAL_TEMPERATURES)
+    inverse, angles, angle = 0.0, [], FIRST_ANGLE
+    inverse_temperatures: list[float] = []
+    while inverse < 1:
+        inverse = min(1.0, inverse + _next_step(moving.log_weights, min(LONGEST_STEP, 1 - inverse)))
+        inverse_temperatures.append(inverse)
+        if inverse < 1:
+            own_stream = stream.at(len(inverse_temperatures))
+            angles.append(angle)
+            accepted = moving.move_lengths(inverse, angle, STEPS, stream=own_stream)
+            angle = min(LARGEST_ANGLE, angle * math.exp(GAIN * (accepted - ACCEPTANCE)))
+            _interchange(moving, inverse, interchanges, own_stream)
+        if progress:
+            progress(inverse)
+    return AnnealingPath(tuple(inverse_temperatures), tuple(angles), STEPS, interchanges)
+
+
+def _next_step(log_weights: FloatArray, longest: float) -> float:
+    """The longest step after which the weights w^step vary no more than they should."""
+
+    def varies_little(step: float) -> bool:
+        weights = np.exp(step * (log_weights - log_weights.max()))
+        return float(weights.var()) <= VARIANCE * float(weights.mean()) ** 2
+
+    if varies_little(longest):
+        return longest
+    low, high = 0.0, longest
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if varies_little(middle) else (low, middle)
+    return max(low, min(SHORTEST_STEP, longest))
+
+
+def anneal(
+    model: JointModel,
+    target: TreePosterior,
+    path: AnnealingPath,
+    count: int,
+    *,
+    stream: RandomStream,
+    keep: DrawCollector | None = None,
+    progress: Progress | None = None,
+) -> FloatArray:
+    """Log weights, (count,), of trees that were moved along a path; equal seeds give equal trees.
+
+    keep: collects the trees where they ended.
+    """
+    check_same_taxa(model, target)
+    space = NoiseSpace.of(model, target)
+    chunk = max(1, CHUNK_NODES // (2 * len(model.network.support.taxa) - 2))
+    log_weights = np.zeros(count)
+    for first in range(0, count, chunk):
+        some = slice(first, min(first + chunk, count))
+        moving = _draw(model, space, some.stop - first, stream.at(stream.step, first))
+        before = 0.0
+        for number, inverse in enumerate(path.inverse_temperatures):
+            log_weights[some] += (inverse - before) * moving.log_weights
+            before = inverse
+            if number < len(path.angles):
+                own_stream = stream.named(f"{stream.step}").at(number + 1, first)
+                moving.move_lengths(inverse, path.angles[number], path.steps, stream=own_stream)
+                _interchange(moving, inverse, path.interchanges, own_stream)
+            if progress:
+                progress((first + (some.stop - first) * (number + 1) / len(path.inverse_temperatures)) / count)
+        if keep is not None:
+            keep.add(moving.as_particles(), log_weights[some])
+    return log_weights
+
+
+def _draw(model: JointModel, space: NoiseSpace, count: int, stream: RandomStream) -> MovingTrees:
+    with torch.no_grad():
+        topologies = model.network.sample(count, stream=stream.named("topology"))
+    noise = standard_normal(count, topologies.branch_count, stream.named("noise"))
+    return MovingTrees(space, topologies, noise)
+
+
+def _interchange(moving: MovingTrees, inverse_temperature: float, times: int, stream: RandomStream) -> None:
+    for time in range(times):
+        moving.interchange(inverse_temperature, stream=stream.named(str(time)))
