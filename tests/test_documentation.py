@@ -49,7 +49,8 @@ def output_of(capsys, monkeypatch):
 
 def with_few_steps(command: str) -> str:
     """Presets take as long as a user will wait; what they find is tested elsewhere."""
-    return command if "--steps" in command else command.replace("--preset quick", "--preset quick --steps 300")
+    few = "--preset quick --steps 300 --set evaluation.anneal=200"
+    return command if "--steps" in command else command.replace("--preset quick", few)
 
 
 @pytest.mark.slow

@@ -237,7 +237,7 @@ def interrupt(*_arguments, **_options):
 
 def test_a_trained_model_is_kept_when_its_evaluation_is_stopped(finished, monkeypatch):
     with monkeypatch.context() as stopped:
-        stopped.setattr("phloem.tasks.infer.evaluate", interrupt)
+        stopped.setattr("phloem.tasks.infer.measure", interrupt)
         assert run([*PRIMATES, "--out", "out", *SHORT]) == 130
     assert not Path("out/summary.json").exists()
     monkeypatch.setattr("phloem.inference.training.Training.step", interrupt)  # no step is taken again
@@ -287,7 +287,7 @@ def test_resume_begins_where_there_is_nothing_yet(finished, capsys):
 def stopped_run(monkeypatch) -> Path:
     """A run that was stopped after some steps."""
     with monkeypatch.context() as stopped:
-        stopped.setattr("phloem.tasks.infer.evaluate", interrupt)
+        stopped.setattr("phloem.tasks.infer.measure", interrupt)
         assert run([*PRIMATES, "--out", "out", *TINY]) == 130
     return Path("out")
 
@@ -330,7 +330,7 @@ def damage(path: Path) -> None:
 
 def test_a_damaged_checkpoint_is_told_of_and_the_one_before_serves(finished, monkeypatch, capsys):
     with monkeypatch.context() as stopped:
-        stopped.setattr("phloem.tasks.infer.evaluate", interrupt)
+        stopped.setattr("phloem.tasks.infer.measure", interrupt)
         assert run([*PRIMATES, "--out", "out", *SHORT, "--checkpoint-every", "70steps"]) == 130
     before, newest = sorted(Path("out/checkpoints").iterdir())
     assert (before.name, newest.name) == ("step-000000140.safetensors", "step-000000200.safetensors")

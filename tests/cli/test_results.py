@@ -59,8 +59,8 @@ def test_every_option_of_evaluate_is_followed(monkeypatch, capsys):
         return SimpleNamespace(as_json=lambda: {"asked": True}, describe=lambda width: [f"{width} columns"])
 
     monkeypatch.setattr("phloem.tasks.evaluate.evaluate_run", evaluate_run)
-    numbers = ["--samples", "2", "--repeats", "3", "--seed", "0", "--bounds", "4,5", "--threads", "6"]
-    references = ["--reference", "one.t", "--reference", "two.t", "--burnin", "0.25"]
+    numbers = ["--samples", "2", "--repeats", "3", "--seed", "0", "--anneal", "7", "--bounds", "4,5"]
+    references = ["--reference", "one.t", "--reference", "two.t", "--burnin", "0.25", "--threads", "6"]
     assert run(["evaluate", "here", *numbers, *references, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"asked": True}
     assert asked[0] == (
@@ -69,6 +69,7 @@ def test_every_option_of_evaluate_is_followed(monkeypatch, capsys):
             "samples": 2,
             "repeats": 3,
             "seed": 0,
+            "anneal": 7,
             "bounds": (4, 5),
             "reference": ["one.t", "two.t"],
             "burnin": 0.25,
@@ -77,7 +78,7 @@ def test_every_option_of_evaluate_is_followed(monkeypatch, capsys):
     )
     assert run(["evaluate", "here"]) == 0
     assert capsys.readouterr().out == "80 columns\n"
-    nothing = dict.fromkeys(("samples", "repeats", "seed", "threads"))
+    nothing = dict.fromkeys(("samples", "repeats", "seed", "anneal", "threads"))
     assert asked[1][1] == nothing | {"bounds": None, "reference": (), "burnin": 0}
 
 

@@ -48,6 +48,24 @@ def test_all_that_was_drawn_is_kept(model_and_target, draws):
     assert (np.diff(np.unique(draws.group, return_index=True)[1]) > 0).all(), "numbered as they first appear"
 
 
+def test_annealed_draws_have_weights_of_their_own(model_and_target, draws, tmp_path):
+    taxa = model_and_target[0].network.support.taxa
+    moved = particles(model_and_target, 30, 5)
+    collector = DrawCollector(most_nodes=20 * moved.topologies.node_count)
+    collector.add(moved, np.arange(30.0))
+    annealed = collector.draws(taxa)
+    np.testing.assert_array_equal(annealed.log_weights, np.arange(20.0))
+    np.testing.assert_array_equal(annealed.log_joint, moved.log_joint[:20])
+    write_draws(annealed, tmp_path / "draws")
+    again = read_draws(tmp_path / "draws")
+    np.testing.assert_array_equal(again.log_weights, np.arange(20.0))
+    both = join([draws, annealed])
+    np.testing.assert_array_equal(both.log_weights, np.concatenate([draws.log_weights, annealed.log_weights]))
+    assert join([draws, draws]).annealed is None
+    with pytest.raises(BadArgument, match="differ in size"):
+        replace(draws, annealed=np.zeros(3))
+
+
 def test_weights_are_shares_by_topology_the_largest_first(draws):
     weights = np.exp(smooth(draws.log_weights) - draws.log_weights.max())
     expected: dict[bytes, float] = {}

@@ -10,6 +10,7 @@ import phloem
 from phloem.inference.agreement import compare_runs
 from phloem.inference.draws import Draws
 from phloem.inference.evaluation import Estimated, Evaluation
+from phloem.inference.measurement import Annealed, PlainDraws
 from phloem.inference.summary import OF_ONE_RUN, OF_SEVERAL_RUNS, Summary, summarize_draws
 from phloem.inference.trust import judge
 from support.made_up_summary import made_up_summary
@@ -38,8 +39,15 @@ def two_runs() -> Summary:
     return replace(one_run(), runs=2, best_run=2, agreement=agreement, stopped_early=False, skipped_steps=0)
 
 
+def annealed_run() -> Summary:
+    summary = one_run()
+    return replace(summary, annealed=Annealed(60, 11, 2, 4, PlainDraws(summary.evaluation, 500, 30.5, None)))
+
+
 SUMMARIES = pytest.mark.parametrize(
-    ("summary", "keys"), [(one_run(), OF_ONE_RUN), (two_runs(), OF_SEVERAL_RUNS)], ids=["one run", "several"]
+    ("summary", "keys"),
+    [(one_run(), OF_ONE_RUN), (two_runs(), OF_SEVERAL_RUNS), (annealed_run(), OF_ONE_RUN)],
+    ids=["one run", "several", "annealed"],
 )
 
 
@@ -67,7 +75,7 @@ def test_numbers_are_under_their_names(summary, keys):
     assert found["distinct_topologies"] == 15
 
 
-OPTIONAL = {"taxa", "family", "stopped_early", "skipped_steps", "runs", "best_run", "agreement"}
+OPTIONAL = {"annealed", "taxa", "family", "stopped_early", "skipped_steps", "runs", "best_run", "agreement"}
 
 
 @SUMMARIES

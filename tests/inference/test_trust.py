@@ -6,7 +6,7 @@ import pytest
 from phloem.config.infer import BRANCH_MODELS
 from phloem.inference.agreement import Agreement, Measured
 from phloem.inference.diagnostics import effective_sample_size, smooth
-from phloem.inference.trust import LEVELS, Trust, judge
+from phloem.inference.trust import LEVELS, Trust, judge, judge_weights
 from phloem.trees.splits import SplitDeviation
 from support.messages import assert_says
 
@@ -50,18 +50,25 @@ def test_few_draws_lower_the_verdict(count, level):
 )
 def test_heavy_tails_lower_the_verdict(shape, level, monkeypatch):
     monkeypatch.setattr("phloem.inference.trust.pareto_shape", lambda _weights: shape)
-    monkeypatch.setattr("phloem.inference.trust.unseen_share", lambda _weights: 0.0021)
+    monkeypatch.setattr("phloem.inference.trust.unseen_share", lambda _weights: 0.0051)
     assert levels(judge(EVEN, None, **DONE))["Pareto k̂"] == level
 
 
-@pytest.mark.parametrize(("shape", "level"), [(0.5, "good"), (0.7, "good"), (0.701, "do not trust")])
-def test_a_tail_of_hardly_any_weight_is_no_reason_for_doubt(shape, level, monkeypatch):
+@pytest.mark.parametrize("shape", [0.5, 0.7, 0.9])
+def test_a_tail_of_hardly_any_weight_is_no_reason_for_doubt(shape, monkeypatch):
     monkeypatch.setattr("phloem.inference.trust.pareto_shape", lambda _weights: shape)
-    monkeypatch.setattr("phloem.inference.trust.unseen_share", lambda _weights: 0.002)
+    monkeypatch.setattr("phloem.inference.trust.unseen_share", lambda _weights: 0.005)
     trust = judge(EVEN, None, **DONE)
-    assert levels(trust)["Pareto k̂"] == level
+    assert levels(trust)["Pareto k̂"] == judge_weights(EVEN) == "good"
     value = next(finding.value for finding in trust.findings if finding.name == "Pareto k̂")
-    assert ("0.2 % of the weight unseen" in value) == (shape == 0.7)
+    assert ("0.5 % of the weight unseen" in value) == (shape > 0.5)
+
+
+def test_weights_alone_are_judged_by_their_number_and_their_tail(monkeypatch):
+    assert judge_weights(np.zeros(150)) == "usable"
+    monkeypatch.setattr("phloem.inference.trust.pareto_shape", lambda _weights: 0.8)
+    monkeypatch.setattr("phloem.inference.trust.unseen_share", lambda _weights: 0.01)
+    assert judge_weights(np.zeros(150)) == judge_weights(EVEN) == "do not trust"
 
 
 def test_advice_is_about_the_worst_of_what_was_found():

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from phloem.errors import BadArgument
 from phloem.inference.agreement import ReferenceComparison
 from phloem.inference.evaluation import Estimated, Evaluation
+from phloem.inference.measurement import Annealed, PlainDraws
 from phloem.inference.summary import CredibleSet, DrawQuality, DrawSummary, MeanInterval, Summary
 from phloem.inference.trust import judge
 from phloem.random_streams import RandomStream
@@ -322,3 +323,14 @@ def test_what_does_not_fit_together_is_refused():
     ]:
         with pytest.raises(BadArgument, match="tree drawing"):
             draw_tree(topology, taxa, supports, width=width)
+
+
+def test_annealed_draws_are_said_to_be():
+    annealed = Annealed(2000, 11, 2, 4, PlainDraws(SUMMARY.evaluation, 500, 30.4, 0.618))
+    lines = " ".join(describe_estimates(replace(SUMMARY, annealed=annealed), 200))
+    assert "2,000 of 5,000 draws were annealed: moved from Q to the posterior at 11 temperatures" in lines
+    assert "Of 500 plain draws 30 were effective, k̂ 0.62; the ELBO of Q itself is −10.00." in lines
+    alone = annealed._replace(draws=5000, plain=None)
+    lines = " ".join(describe_estimates(replace(SUMMARY, annealed=alone), 200))
+    assert "All 5,000 draws were annealed" in lines
+    assert lines.endswith("which evens out their weights.")

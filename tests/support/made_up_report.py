@@ -71,6 +71,7 @@ def made_up_contents(taxa: tuple[str, ...] | int, trees: GroupedTrees | None = N
         evaluation=Evaluation(Estimated(-6489.53, 0.046), Estimated(-6489.16, 0.026), Estimated(-6489.11, 0.053)),
         samples=1000,
         repeats=100,
+        annealed=None,
         particles=10,
         trust=TRUST,
         consensus=summary_tree(majority_rule(split_frequencies(topologies)), splits),

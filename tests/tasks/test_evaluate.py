@@ -33,6 +33,24 @@ def test_numbers_of_draws_or_a_seed_ask_for_new_ones(finished_run):
         assert (summary.repeats, summary.samples) == expected
 
 
+def test_draws_are_annealed_on_request(finished_run):
+    found = evaluate_run(finished_run, anneal=150, samples=100, seed=2, bounds=[10])
+    summary = found.posterior.summary
+    assert (summary.repeats, summary.samples, summary.draws.count) == (2, 100, 200)
+    assert summary.annealed is not None
+    assert summary.annealed.draws == 200
+    plain = evaluate_run(finished_run, samples=100, seed=2).posterior
+    assert found.posterior.elbo.mean > plain.elbo.mean + 0.1
+    log_marginal, own = (posterior.log_marginal_likelihood.mean for posterior in (plain, found.posterior))
+    assert own == pytest.approx(log_marginal, abs=0.2)
+    text = " ".join(found.describe(80))
+    assert "All 200 draws were annealed: moved from Q to the posterior at " in text
+    assert found.as_json()["annealed"]["draws"] == 200
+    assert plain.summary.as_json()["annealed"] is None
+    with pytest.raises(BadArgument, match="--anneal and --repeats"):
+        evaluate_run(finished_run, anneal=150, repeats=2)
+
+
 def test_what_is_asked_for_is_what_is_drawn(finished_run, monkeypatch):
     asked = []
 

@@ -13,6 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import phloem
 from phloem.display.events import News, Notice, Overview
 from phloem.errors import BadArgument, ConfigError, FileProblem
+from phloem.inference.measurement import measure
 from phloem.runs.driver import Interrupted
 from phloem.storage.arrays import write_sealed
 from phloem.tasks.run_files import EXPORTS, infer_run, read_clades, read_topologies
@@ -49,14 +50,14 @@ def test_clades_are_the_splits_of_the_topologies(posterior):
 
 
 def test_the_model_is_the_trained_one_and_the_target_the_one_that_it_was_trained_for(posterior):
-    found = phloem.inference.evaluate(
+    found = measure(
         posterior.model,
         posterior.target,
         posterior.config.evaluation,
         particles=posterior.config.training.particles,
-        stream=phloem.RandomStream(posterior.config.seed, "evaluation"),
+        seed=posterior.config.seed,
     )
-    assert found.log_marginal_likelihood == posterior.log_marginal_likelihood
+    assert found.evaluation.log_marginal_likelihood == posterior.log_marginal_likelihood
 
 
 def test_it_is_shown_as_text(posterior):
@@ -153,7 +154,7 @@ def test_progress_is_told_in_order_to_a_function(tmp_path):
     assert (told[0].alignment.taxa, told[0].steps, told[0].runs) == (12, 60, 1)
     news = [event for event in told if isinstance(event, News)]
     phases = list(dict.fromkeys(event.phase for event in news))
-    assert phases == ["support", "training", "refitting", "evaluation", "done"]
+    assert phases == ["support", "training", "refitting", "evaluation", "annealing", "done"]
     assert [event.report.step for event in news if event.report] == list(range(1, 61))
     for phase in phases:
         shares = [event.share for event in news if event.phase == phase]

@@ -15,6 +15,8 @@ phloem evaluate primates-run
 
 phloem evaluate run --samples 1000 --repeats 1000 --bounds 10,100,1000
 
+phloem evaluate run --anneal 5000
+
 phloem evaluate run --reference mrbayes.run1.t --reference mrbayes.run2.t --burnin 0.25 --json
 """
 
@@ -29,6 +31,15 @@ def evaluate(
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Make new draws, with this seed.", show_default="the run's")
+    ] = None,
+    anneal: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Make new draws: anneal N of them from Q to the posterior, which evens out their weights.",
+            show_default="plain draws",
+        ),
     ] = None,
     bounds: Annotated[
         str | None, typer.Option(metavar="K,…", help="Multi-sample bounds with K draws each.", show_default="100")
@@ -49,7 +60,7 @@ def evaluate(
 ) -> None:
     """Evaluate a run: bounds, the marginal likelihood by importance sampling, and how far to trust both.
 
-    Uses the draws that the run ended with, or new ones if --samples, --repeats or --seed is given.
+    Uses the draws that the run ended with, or new ones if --samples, --repeats, --seed or --anneal is given.
 
     An unfinished run is evaluated at its last checkpoint.
     """
@@ -64,6 +75,7 @@ def evaluate(
             samples=samples,
             repeats=repeats,
             seed=seed,
+            anneal=anneal,
             bounds=counts,
             reference=reference or (),
             burnin=parse_burnin(burnin),

@@ -87,19 +87,22 @@ class TrainingConfig:
 class EvaluationConfig:
     """How the result is evaluated: `repeats` estimates from `samples` trees each, and reports during training.
 
-    reports: how many, each with an ELBO from `report_samples` trees.
+    reports: how many, each with an ELBO from `report_samples` trees. anneal: where the weights of those trees are not
+    good, so many are annealed in their place, though no more than there were; 0 leaves them as they are.
     """
 
     samples: int = 1000
     repeats: int = 100
     reports: int = 100
     report_samples: int = 200
+    anneal: int = 5000
 
     def __post_init__(self) -> None:
         check_count("--samples", self.samples, most=MOST_DRAWS)
         check_count("--repeats", self.repeats, most=MOST_REPEATS)
         check_count("reports", self.reports)
         check_count("report_samples", self.report_samples, most=MOST_DRAWS)
+        check_count("anneal", self.anneal, least=0, most=MOST_DRAWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +179,7 @@ PRESETS: Final[dict[str, InferConfig]] = {
             decay="stairs",
             refit=0.0,
         ),
+        evaluation=EvaluationConfig(anneal=0),
     ),
     "standard": InferConfig(),
     "quick": InferConfig(runs=1, training=TrainingConfig(steps=4_000)),
@@ -184,8 +188,8 @@ PRESETS: Final[dict[str, InferConfig]] = {
 PRESET_FIELDS: Final = ("family", "runs", "support", "training", "evaluation")
 
 
-# What runs had before there was a choice of families, and of a fit to weighted draws.
-_EARLIER: Final = {"family": "lognormal", "training.refit": 0.0}
+# What runs had before there was a choice of families, a fit to weighted draws, and annealing.
+_EARLIER: Final = {"family": "lognormal", "training.refit": 0.0, "evaluation.anneal": 0}
 INFER: Final = Schema(InferConfig, "infer", PRESETS, PRESET_FIELDS, _EARLIER)
 
 

@@ -24,9 +24,9 @@ from phloem.variational.joint import JointModel
 
 Progress = Callable[[float], None]
 PILOT = 200  # trees
-VARIANCE = 0.01  # of the weights that one step of the path adds, relative to their mean
+VARIANCE = 0.005  # of the weights that one step of the path adds, relative to their mean
 LONGEST_STEP = 0.1  # of the path, however even weights are
-SHORTEST_STEP = 1e-3
+SHORTEST_STEP = 0.02  # so that a poor Q takes no more than five times as long as a good one
 BISECTIONS = 30
 STEPS = 2  # of a Hamiltonian path
 FIRST_ANGLE, LARGEST_ANGLE = 0.6, 0.8  # of a step

@@ -12,6 +12,7 @@ from phloem.inference.agreement import Agreement, Measured
 from phloem.inference.diagnostics import effective_sample_size, pareto_shape, smooth
 from phloem.inference.draws import Draws
 from phloem.inference.evaluation import Estimated, Evaluation
+from phloem.inference.measurement import Annealed, PlainDraws
 from phloem.inference.trust import Finding, Trust
 from phloem.trees.branch_lengths import shortest_interval, tree_lengths
 from phloem.trees.sample import TreeSample, credible_set_size
@@ -26,11 +27,11 @@ OF_DRAWS = ("draws", "trust", "tree_length", "credible_sets", "distinct_topologi
 ESTIMATES = ("elbo", "lower_bound", "log_marginal_likelihood")
 OF_ONE_RUN = (
     *("names", "taxa", "sites", "patterns", "model", "branches", "family", "seed", "support", "finished", "steps"),
-    *("stopped_early", "skipped_steps", "evaluation", *ESTIMATES, *OF_DRAWS),
+    *("stopped_early", "skipped_steps", "evaluation", *ESTIMATES, "annealed", *OF_DRAWS),
 )
 OF_SEVERAL_RUNS = (
     *("names", "taxa", "sites", "patterns", "model", "branches", "family", "support", "evaluation", "seed", "runs"),
-    *("best_run", "finished", "steps", *ESTIMATES, "agreement", *OF_DRAWS),
+    *("best_run", "finished", "steps", *ESTIMATES, "annealed", "agreement", *OF_DRAWS),
 )
 
 
@@ -108,6 +109,7 @@ class Summary:
     runs: int = 0  # 0 for a run alone
     best_run: int | None = None  # counted from 1
     agreement: Agreement | None = None  # of several runs
+    annealed: Annealed | None = None  # how draws were annealed, if they were
 
     @property
     def trust(self) -> Trust:
@@ -129,7 +131,8 @@ class Summary:
             **{name: getattr(self, name) for name in ("finished", "steps", "stopped_early", "skipped_steps")},
             **{name: getattr(self, name) for name in ("runs", "best_run")},
             "evaluation": {"repeats": self.repeats, "samples": self.samples},
-            **{name: estimate._asdict() for name, estimate in self.evaluation._asdict().items()},
+            **_evaluation_as_json(self.evaluation),
+            "annealed": None if self.annealed is None else _annealed_as_json(self.annealed),
             "agreement": None if self.agreement is None else _agreement_as_json(self.agreement),
             "draws": asdict(found.draws),
             "trust": {
@@ -149,7 +152,7 @@ class Summary:
         """The record that `as_json` was made of; KeyError, TypeError or ValueError if it is something else."""
         trust = content["trust"]
         findings = tuple(Finding(**finding) for finding in trust["findings"])
-        agreement = content.get("agreement")
+        agreement, annealed = content.get("agreement"), content.get("annealed")
         return cls(
             names=tuple(content["names"]),
             **{name: content[name] for name in ("sites", "patterns", "model", "branches", "seed")},
@@ -159,7 +162,7 @@ class Summary:
             steps=int(content["steps"]),
             repeats=int(content["evaluation"]["repeats"]),
             samples=int(content["evaluation"]["samples"]),
-            evaluation=Evaluation(**{name: Estimated(**content[name]) for name in ESTIMATES}),
+            evaluation=_evaluation_from_json(content),
             found=DrawSummary(
                 draws=DrawQuality(**content["draws"]),
                 trust=Trust(trust["level"], findings, trust["advice"]),
@@ -173,6 +176,7 @@ class Summary:
             runs=int(content.get("runs", 0)),
             best_run=content.get("best_run"),
             agreement=None if agreement is None else _agreement_from_json(agreement),
+            annealed=None if annealed is None else _annealed_from_json(annealed),
         )
 
 
@@ -202,6 +206,27 @@ def summarize_draws(draws: Draws, trust: Trust) -> DrawSummary:
 def _best(topologies: TreeSample) -> tuple[BestTopology, ...]:
     best = topologies[:BEST]
     return tuple(map(BestTopology, best.weights.tolist(), format_newick(best.topologies, best.taxa)))
+
+
+def _evaluation_as_json(evaluation: Evaluation) -> dict[str, Any]:
+    return {name: estimate._asdict() for name, estimate in evaluation._asdict().items()}
+
+
+def _evaluation_from_json(content: Mapping[str, Any]) -> Evaluation:
+    return Evaluation(**{name: Estimated(**content[name]) for name in ESTIMATES})
+
+
+def _annealed_as_json(annealed: Annealed) -> dict[str, Any]:
+    plain = annealed.plain
+    quality = None if plain is None else {**plain._asdict(), "evaluation": _evaluation_as_json(plain.evaluation)}
+    return {**annealed._asdict(), "plain": quality}
+
+
+def _annealed_from_json(content: Mapping[str, Any]) -> Annealed:
+    plain = content["plain"]
+    if plain is not None:
+        plain = PlainDraws(**{**plain, "evaluation": _evaluation_from_json(plain["evaluation"])})
+    return Annealed(**{**content, "plain": plain})
 
 
 def _agreement_as_json(agreement: Agreement) -> dict[str, Any]:

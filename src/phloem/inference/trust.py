@@ -13,7 +13,7 @@ LEVELS: tuple[Level, ...] = ("good", "usable", "do not trust")
 # limits for the tail's shape are those of Vehtari et al. (2024).
 ENOUGH_DRAWS = (200.0, 100.0)
 TAIL_SHAPE = (0.5, 0.7)
-UNSEEN_SHARE = 0.002  # of the weight: less changes no probability that anyone reports
+UNSEEN_SHARE = 0.005  # of the weight: less changes no probability by half of what counts as agreement of runs
 AVERAGE_DEVIATION = (0.01, 0.05)
 LARGEST_DEVIATION = (0.05, 0.1)
 LIKELIHOOD_DIFFERENCE = (0.2, 1.0)  # nats; smaller ones do not matter, whatever their errors
@@ -75,6 +75,11 @@ def judge(
     return Trust(_worst(findings), findings, advice)
 
 
+def judge_weights(log_weights: FloatArray) -> Level:
+    """How good draws are by their weights alone."""
+    return _worst([_effective_draws(log_weights), _tail(log_weights)])
+
+
 def _effective_draws(log_weights: FloatArray) -> Finding:
     size = effective_sample_size(smooth(log_weights))
     return Finding(
@@ -96,7 +101,7 @@ def _tail(log_weights: FloatArray) -> Finding:
         return Finding("Pareto k̂", "not known", "usable", f"{meaning} There were too few draws to tell.")
     level = _level(shape, TAIL_SHAPE)
     value = f"{shape:.2f}"
-    if level == "usable" and unseen <= UNSEEN_SHARE:
+    if level != "good" and unseen <= UNSEEN_SHARE:
         level = "good"
         value += f", {100 * unseen:.1g} % of the weight unseen"
         meaning += " But if draws heavier than any seen would have hardly any weight, as here, errors are as stated."

@@ -12,6 +12,7 @@ from phloem.trees.sample import GroupedTrees, TreeSample
 
 if TYPE_CHECKING:  # these import torch, which a page need not wait for
     from phloem.inference.evaluation import Evaluation
+    from phloem.inference.measurement import Annealed
     from phloem.inference.summary import CredibleSet
     from phloem.inference.training import Report
     from phloem.inference.trust import Trust
@@ -35,6 +36,7 @@ class ReportContents:
     evaluation: "Evaluation"
     samples: int  # draws per estimate
     repeats: int  # estimates
+    annealed: "Annealed | None"  # how draws were annealed, if they were
     particles: int  # K of the multi-sample bound
     trust: "Trust"
     consensus: SummaryTree  # majority rule

@@ -12,7 +12,7 @@ from phloem.errors import BadArgument
 from phloem.inference.agreement import ReferenceComparison
 from phloem.inference.evaluation import Estimated
 from phloem.inference.summary import Summary
-from phloem.report.wording import count, printable
+from phloem.report.wording import annealing, count, printable
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import SplitFrequencies, nontrivial_splits
 from phloem.trees.topology import TopologyBatch
@@ -58,6 +58,8 @@ def describe_estimates(summary: Summary, width: int) -> Iterator[str]:
     estimates, trees = count(summary.repeats, "estimate"), count(summary.samples, "tree")
     estimates = f"(means and standard deviations of {estimates} from {trees} each)"
     yield from textwrap.wrap(estimates, width)
+    if summary.annealed is not None:
+        yield from textwrap.wrap(annealing(summary.annealed, summary.draws.count), width)
 
 
 def describe_estimate(estimate: Estimated) -> str:

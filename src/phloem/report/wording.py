@@ -3,8 +3,12 @@
 import math
 import unicodedata
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from phloem.errors import counted
+
+if TYPE_CHECKING:
+    from phloem.inference.measurement import Annealed
 
 UNKNOWN = "–"
 MINUS = "\N{MINUS SIGN}"
@@ -17,6 +21,25 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def count(number: int, noun: str = "", plural: str = "") -> str:
     """`1 run`, `2 runs`, `12,000 steps`; without a noun the number alone."""
     return counted(number, noun, plural) if noun else f"{number:,}"
+
+
+def annealing(annealed: "Annealed", draws: int) -> str:
+    """What was done to the draws, in a sentence or two; if they were annealed in place of others, what those said."""
+    which = (
+        f"All {count(draws, 'draw')}" if annealed.draws == draws else f"{annealed.draws:,} of {count(draws, 'draw')}"
+    )
+    done = (
+        f"{which} were annealed: moved from Q to the posterior at {count(annealed.temperatures, 'temperature')}, which "
+        "evens out their weights."
+    )
+    plain = annealed.plain
+    if plain is None:
+        return done
+    shape = "" if plain.pareto_shape is None else f", k̂ {plain.pareto_shape:.2f}"
+    return (
+        f"{done} Of {count(plain.draws, 'plain draw')} {plain.effective_sample_size:,.0f} were effective{shape}; the "
+        f"ELBO of Q itself is {decimal(plain.evaluation.elbo.mean)}."
+    )
 
 
 def percent(share: float) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-Phase = Literal["bootstrap", "support", "training", "refitting", "evaluation", "normalising", "done"]
+Phase = Literal["bootstrap", "support", "training", "refitting", "evaluation", "annealing", "normalising", "done"]
 
 
 class News(NamedTuple):

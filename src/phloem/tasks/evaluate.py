@@ -68,6 +68,7 @@ def evaluate_run(
     samples: int | None = None,
     repeats: int | None = None,
     seed: int | None = None,
+    anneal: int | None = None,
     bounds: Sequence[int] | None = None,
     reference: Sequence[str | Path] = (),
     burnin: int | float = 0,
@@ -76,12 +77,15 @@ def evaluate_run(
 ) -> RunEvaluation:
     """Evaluate a run by the draws that it has, or by new ones where their number or a seed is given.
 
+    anneal: so many draws, moved from Q to the posterior, in whole estimates.
     bounds: numbers of draws of multi-sample bounds; without any that of 100, where an estimate has so many. reference:
     tree files of another program, each counting the same; burnin: to drop from the start of each.
     """
     drawing = None
-    if samples is not None or repeats is not None or seed is not None:
-        drawing = Drawing(samples, repeats, seed)
+    if anneal is not None and repeats is not None:
+        raise BadArgument("--anneal and --repeats: the first says how many draws there are. Leave out the second.")
+    if (samples, repeats, seed, anneal) != (None, None, None, None):
+        drawing = Drawing(samples, repeats, seed, anneal)
     if any(count < 1 for count in bounds or ()):
         raise BadArgument("--bounds: give numbers of draws from 1 on, such as 10,100.")
     if burnin and not reference:

@@ -19,13 +19,11 @@ from phloem.display.events import Event, News, Notice, Overview, Phase
 from phloem.display.lines import choose_display
 from phloem.errors import BadArgument, FileProblem
 from phloem.features.convolutions import Convolution
-from phloem.inference.draws import DrawCollector
-from phloem.inference.evaluation import evaluate
+from phloem.inference.measurement import measure
 from phloem.inference.particles import Estimator
 from phloem.inference.training import Report, Reporter, Training
 from phloem.interrupts import held
 from phloem.kernels.jit import compiled_count
-from phloem.random_streams import RandomStream
 from phloem.runs.checkpoints import Checkpoint, parse_interval
 from phloem.runs.directory import SavedRuns, claimed
 from phloem.runs.driver import Interrupted, RunOptions, RunRequest, Session, session, train
@@ -142,26 +140,22 @@ def complete(
     """Train from a checkpoint to the end, evaluate, and write the results. number: of the run among several."""
     config, inputs = checkpoint.config, checkpoint.inputs
     write_support(inputs.support, run.path / SUPPORT)
-    drawn = DrawCollector()
-    repeats = config.evaluation.repeats
     with single_threaded_products():
         reporter = Reporter(training, config.evaluation)
         train(run, checkpoint, training, reporter, options, progress, number=number)
         progress(News(number, "evaluation", 0.0, training.steps_done))
-        evaluation = evaluate(
+        measured = measure(
             training.model,
             training.target,
             config.evaluation,
             particles=config.training.particles,
-            stream=RandomStream(config.seed, "evaluation"),
-            keep=drawn,
-            progress=lambda repeat: progress(News(number, "evaluation", repeat / repeats, training.steps_done)),
+            seed=config.seed,
+            progress=lambda phase, share: progress(News(number, phase, share, training.steps_done)),
         )
-    draws = drawn.draws(inputs.support.taxa)
-    summary = write_results(run, checkpoint, Results.of(training, config.evaluation, evaluation, draws, finished=True))
+    summary = write_results(run, checkpoint, Results.of(training, measured, finished=True))
     progress(News(number, "done", 1.0, training.steps_done))
     trained = TrainedRun(checkpoint, training.target, training.model)
-    return Posterior.from_draws(run.path, config, summary, draws, trained=trained)
+    return Posterior.from_draws(run.path, config, summary, measured.draws, trained=trained)
 
 
 def complete_in_worker(path: Path, number: int, options: RunOptions, progress: Progress, *, patience: float) -> None:

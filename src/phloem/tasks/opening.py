@@ -11,11 +11,11 @@ import numpy as np
 from phloem.config import EvaluationConfig, InferConfig
 from phloem.errors import FileProblem
 from phloem.inference.agreement import compare_runs
-from phloem.inference.draws import DrawCollector, Draws, join
-from phloem.inference.evaluation import Estimated, evaluate
+from phloem.inference.draws import Draws, join
+from phloem.inference.evaluation import Estimated
+from phloem.inference.measurement import Annealed, measure, measure_annealed
 from phloem.inference.summary import Summary, summarize_draws
 from phloem.inference.trust import judge
-from phloem.random_streams import RandomStream
 from phloem.runs.directory import SUMMARY
 from phloem.tasks.own_parts import family_of
 from phloem.tasks.posterior import Posterior, TrainedRun, is_finished, load_posterior
@@ -41,11 +41,14 @@ class Drawing(NamedTuple):
     samples: int | None = None
     repeats: int | None = None
     seed: int | None = None
+    anneal: int | None = None  # draws to anneal instead
 
     def of(self, config: InferConfig) -> tuple[EvaluationConfig, int]:
         """How many draws to make from a run, and from which seed."""
         usual = config.evaluation
-        evaluation = EvaluationConfig(samples=self.samples or usual.samples, repeats=self.repeats or usual.repeats)
+        evaluation = EvaluationConfig(
+            samples=self.samples or usual.samples, repeats=self.repeats or usual.repeats, anneal=0
+        )
         return evaluation, config.seed if self.seed is None else self.seed
 
 
@@ -126,10 +129,17 @@ def summarize_runs(runs: Sequence[Posterior], draws: Draws, config: InferConfig,
         steps=steps,
         evaluation=summary.evaluation._replace(log_marginal_likelihood=_mixed_likelihood(runs, agreement.shares)),
         agreement=agreement,
+        annealed=_annealed(runs, summary.annealed),
         found=summarize_draws(draws, trust),
         stopped_early=False,
         skipped_steps=0,
     )
+
+
+def _annealed(runs: Sequence[Posterior], best: Annealed | None) -> Annealed | None:
+    """How the draws of several runs were annealed, some of them or all: as those of the best run if they were."""
+    found = [run.summary.annealed for run in runs if run.summary.annealed]
+    return (best or found[0])._replace(draws=sum(one.draws for one in found), plain=None) if found else None
 
 
 def _mixed_likelihood(runs: Sequence[Posterior], shares: Sequence[float]) -> Estimated:
@@ -182,23 +192,26 @@ def _draw_from(
     if drawing is None:
         drawing = Drawing(repeats=min(FEW_REPEATS, config.evaluation.repeats))
     evaluated, seed = drawing.of(config)
-    collector = DrawCollector()
+    particles = config.training.particles
     with single_threaded_products():
-        evaluation = evaluate(
-            training.model,
-            target,
-            evaluated,
-            particles=config.training.particles,
-            stream=RandomStream(seed, "evaluation"),
-            keep=collector,
-            progress=lambda repeat: progress(repeat / evaluated.repeats),
-        )
-    draws = collector.draws(checkpoint.inputs.support.taxa)
+        if drawing.anneal:
+            measured = measure_annealed(
+                training.model, target, evaluated, drawing.anneal, particles=particles, seed=seed, progress=progress
+            )
+        else:
+            measured = measure(
+                training.model,
+                target,
+                evaluated,
+                particles=particles,
+                seed=seed,
+                progress=lambda _phase, share: progress(share),
+            )
     finished = training.is_done(checkpoint.history.reports)
-    results = Results.of(training, evaluated, evaluation, draws, finished=finished)
+    results = Results.of(training, measured, finished=finished)
     summary = summarize(checkpoint, results, in_use=in_use)
     trained = TrainedRun(checkpoint, target, training.model)
-    return Posterior.from_draws(run.path, config, summary, draws, trained=trained)
+    return Posterior.from_draws(run.path, config, summary, measured.draws, trained=trained)
 
 
 def _part(progress: Progress, number: int, count: int) -> Progress:

@@ -7,11 +7,9 @@ import numpy as np
 
 from phloem.config import EvaluationConfig, InferConfig, ModelConfig, TrainingConfig
 from phloem.errors import BadArgument
-from phloem.inference.draws import DrawCollector
-from phloem.inference.evaluation import evaluate
+from phloem.inference.measurement import measure
 from phloem.inference.particles import check_same_taxa
 from phloem.inference.training import Report
-from phloem.random_streams import RandomStream
 from phloem.runs.checkpoints import Checkpoint
 from phloem.runs.directory import claimed
 from phloem.runs.history import History
@@ -48,22 +46,19 @@ def posterior_of(
     _check(model, target)
     steps = history[-1].step if history else 0
     config = _settings(model, target, seed, TrainingConfig(max(1, steps), particles), evaluation or EvaluationConfig())
-    drawn = DrawCollector()
-    stream = RandomStream(seed, "evaluation")
     with single_threaded_products():
-        found = evaluate(model, target, config.evaluation, particles=particles, stream=stream, keep=drawn)
-    draws = drawn.draws(model.network.support.taxa)
+        measured = measure(model, target, config.evaluation, particles=particles, seed=seed)
     inputs = RunInputs(source, target.likelihood.patterns, model.network.support)
     state = {"counters": np.array([steps, 0, 0], np.int64)}
     checkpoint = Checkpoint(config, inputs, state, History(Report, list(history)))
-    results = Results(model, target, config.evaluation, found, draws, finished=True, steps_done=steps, steps=steps)
+    results = Results(model, target, measured, finished=True, steps_done=steps, steps=steps)
     home = TemporaryHome() if out is None else None
     path = home.path / "run" if home else Path(str(out))
     with claimed(infer_run(path)) as run:
         _record(run, checkpoint)
         summary = write_results(run, checkpoint, results)
         trained = TrainedRun(checkpoint, target, model)
-        posterior = Posterior.from_draws(path, config, summary, draws, home=home, trained=trained)
+        posterior = Posterior.from_draws(path, config, summary, measured.draws, home=home, trained=trained)
         make_exports(posterior).write_to_run(run)
     return posterior
 

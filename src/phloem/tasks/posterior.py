@@ -424,6 +424,7 @@ def report_contents(posterior: Posterior, consensus: SummaryTree, threshold: flo
         evaluation=summary.evaluation,
         samples=summary.samples,
         repeats=summary.repeats,
+        annealed=summary.annealed,
         particles=config.training.particles,
         trust=posterior.trust,
         consensus=consensus,

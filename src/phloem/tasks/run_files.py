@@ -11,12 +11,12 @@ import numpy as np
 import torch
 
 from phloem.arrays import AnyArray, BoolArray
-from phloem.config import EvaluationConfig, InferConfig
+from phloem.config import InferConfig
 from phloem.config.infer import INFER
 from phloem.data.patterns import SitePatterns
 from phloem.errors import FileProblem, PhloemError
-from phloem.inference.draws import Draws, write_draws
-from phloem.inference.evaluation import Evaluation
+from phloem.inference.draws import write_draws
+from phloem.inference.measurement import Measurement
 from phloem.inference.summary import Summary, SupportSize, summarize_draws
 from phloem.inference.training import Report, Training
 from phloem.inference.trust import judge
@@ -158,21 +158,17 @@ class Results(NamedTuple):
 
     model: JointModel
     target: TreePosterior
-    evaluated: EvaluationConfig
-    evaluation: Evaluation
-    draws: Draws
+    measured: Measurement
     finished: bool
     steps_done: int
     steps: int  # planned
     skipped: int = 0
 
     @classmethod
-    def of(
-        cls, training: Training, evaluated: EvaluationConfig, evaluation: Evaluation, draws: Draws, *, finished: bool
-    ) -> "Results":
+    def of(cls, training: Training, measured: Measurement, *, finished: bool) -> "Results":
         """What was found of a model in training."""
         steps = (training.steps_done, training.steps, training.skipped)
-        return cls(training.model, training.target, evaluated, evaluation, draws, finished, *steps)
+        return cls(training.model, training.target, measured, finished, *steps)
 
 
 def write_results(run: InferRun, checkpoint: InferCheckpoint, results: Results) -> Summary:
@@ -180,8 +176,8 @@ def write_results(run: InferRun, checkpoint: InferCheckpoint, results: Results) 
     summary = summarize(checkpoint, results)
     write_parameters(results.model, run.path / PARAMETERS)
     HistoryFile(run.path / HISTORY, Report).rewrite(checkpoint.history.reports)
-    write_draws(results.draws, run.path / DRAWS)
-    write_tables(run, results.draws.weighted())
+    write_draws(results.measured.draws, run.path / DRAWS)
+    write_tables(run, results.measured.draws.weighted())
     run.write_summary(summary.as_json())
     return summary
 
@@ -194,9 +190,9 @@ def write_tables(run: InferRun, trees: GroupedTrees) -> None:
 
 def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = False) -> Summary:
     """The result of a run in a few numbers. in_use: whether another process is training it."""
-    config, inputs = checkpoint.config, checkpoint.inputs
+    config, inputs, measured = checkpoint.config, checkpoint.inputs, results.measured
     trust = judge(
-        results.draws.log_weights,
+        measured.draws.log_weights,
         None,
         steps_done=results.steps_done,
         steps=results.steps,
@@ -217,10 +213,11 @@ def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = F
         support=SupportSize(support.topology_count, len(support.splits), support.parameter_count),
         finished=results.finished,
         steps=results.steps_done,
-        repeats=results.evaluated.repeats,
-        samples=results.evaluated.samples,
-        evaluation=results.evaluation,
-        found=summarize_draws(results.draws, trust),
+        repeats=measured.evaluated.repeats,
+        samples=measured.evaluated.samples,
+        evaluation=measured.evaluation,
+        annealed=measured.annealed,
+        found=summarize_draws(measured.draws, trust),
         stopped_early=results.finished and results.steps_done < results.steps,
         skipped_steps=results.skipped,
     )

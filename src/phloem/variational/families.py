@@ -190,6 +190,11 @@ def unwarp(warped: Tensor, log_scale: Tensor) -> tuple[Tensor, Tensor]:
 FAMILIES: dict[str, type[BranchDistribution]] = {"warped": Warped, "lognormal": Lognormal}
 
 
+def is_made_of_noise(family: type[BranchDistribution]) -> bool:
+    """Whether a family has `from_noise`, without which its lengths cannot be moved."""
+    return family.from_noise.__func__ is not BranchDistribution.from_noise.__func__  # type: ignore[attr-defined]
+
+
 def _check_parameters(family: str, parameters: Tensor, count: int) -> None:
     check_tensors(parameters)
     if parameters.ndim != 3 or parameters.shape[2] != count:

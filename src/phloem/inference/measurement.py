@@ -1,0 +1,128 @@
+"""What a trained model says of the posterior: by draws from it and, where their weights are poor, by annealed ones."""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from phloem.config import EvaluationConfig
+from phloem.inference.annealing import AnnealingPath, anneal, plan_path
+from phloem.inference.diagnostics import effective_sample_size, pareto_shape, smooth
+from phloem.inference.draws import DrawCollector, Draws
+from phloem.inference.evaluation import Evaluation, estimate, evaluate
+from phloem.inference.trust import LEVELS, judge_weights
+from phloem.random_streams import RandomStream
+from phloem.target.posterior import TreePosterior
+from phloem.variational.families import is_made_of_noise
+from phloem.variational.joint import JointModel
+
+Phase = Literal["evaluation", "annealing"]
+PLANNING = 0.1  # of the time of annealing, roughly
+
+
+class PlainDraws(NamedTuple):
+    """What draws from Q with the weights p/Q said, before others were annealed."""
+
+    evaluation: Evaluation
+    draws: int
+    effective_sample_size: float
+    pareto_shape: float | None
+
+
+class Annealed(NamedTuple):
+    """How draws were annealed."""
+
+    draws: int
+    temperatures: int
+    steps: int  # of a Hamiltonian path
+    interchanges: int  # of a tree at every temperature
+    plain: PlainDraws | None  # None if there were none, or those of several runs
+
+
+class Measurement(NamedTuple):
+    """Draws of a trained model, and what they say."""
+
+    evaluated: EvaluationConfig
+    evaluation: Evaluation
+    draws: Draws
+    annealed: Annealed | None  # if they were
+
+
+def measure(
+    model: JointModel,
+    target: TreePosterior,
+    config: EvaluationConfig,
+    *,
+    particles: int,
+    seed: int,
+    progress: Callable[[Phase, float], None] = lambda _phase, _share: None,
+) -> Measurement:
+    """Draw from a model; where the weights are not good, anneal as many draws as the settings say, but no more than
+    there were. Annealed draws are kept unless they are worse.
+    """
+    drawn = DrawCollector()
+    evaluation = evaluate(
+        model,
+        target,
+        config,
+        particles=particles,
+        stream=RandomStream(seed, "evaluation"),
+        keep=drawn,
+        progress=lambda repeat: progress("evaluation", repeat / config.repeats),
+    )
+    draws = drawn.draws(model.network.support.taxa)
+    plain = Measurement(config, evaluation, draws, None)
+    count = min(config.anneal, config.samples * config.repeats)
+    level = judge_weights(draws.log_weights)
+    if count == 0 or level == "good" or not is_made_of_noise(model.branches.family):
+        return plain
+    annealed = measure_annealed(
+        model,
+        target,
+        config,
+        count,
+        particles=particles,
+        seed=seed,
+        progress=lambda share: progress("annealing", share),
+    )
+    if LEVELS.index(judge_weights(annealed.draws.log_weights)) > LEVELS.index(level):
+        return plain
+    assert annealed.annealed is not None
+    log_weights = draws.log_weights
+    quality = (len(draws), effective_sample_size(smooth(log_weights)), pareto_shape(log_weights))
+    return annealed._replace(annealed=annealed.annealed._replace(plain=PlainDraws(evaluation, *quality)))
+
+
+def measure_annealed(
+    model: JointModel,
+    target: TreePosterior,
+    config: EvaluationConfig,
+    count: int,
+    *,
+    particles: int,
+    seed: int,
+    progress: Callable[[float], None] = lambda _share: None,
+) -> Measurement:
+    """Anneal at least so many draws: whole estimates, of as many draws as the settings say if there are enough."""
+    stream = RandomStream(seed, "annealing")
+    samples = min(config.samples, count)
+    repeats = -(-count // samples)
+    path = plan_path(model, target, stream=stream.named("pilot"), progress=lambda share: progress(PLANNING * share))
+    drawn = DrawCollector()
+    log_weights = anneal(
+        model,
+        target,
+        path,
+        samples * repeats,
+        stream=stream,
+        keep=drawn,
+        progress=lambda share: progress(PLANNING + (1 - PLANNING) * share),
+    )
+    return Measurement(
+        EvaluationConfig(samples=samples, repeats=repeats),
+        estimate(log_weights.reshape(repeats, samples), particles),
+        drawn.draws(model.network.support.taxa),
+        _describe(path, len(log_weights)),
+    )
+
+
+def _describe(path: AnnealingPath, draws: int) -> Annealed:
+    return Annealed(draws, len(path.inverse_temperatures), path.steps, path.interchanges, None)

@@ -1,0 +1,70 @@
+"""Plain draws where their weights are good, annealed ones where they are not."""
+
+import numpy as np
+import pytest
+
+from phloem.config import EvaluationConfig
+from phloem.inference import measurement
+from phloem.inference.diagnostics import effective_sample_size, smooth
+from phloem.inference.evaluation import estimate
+from phloem.inference.measurement import Measurement, measure, measure_annealed
+from phloem.inference.trust import judge_weights
+from phloem.variational.families import Lognormal, Warped
+from support.known_posteriors import known
+
+CONFIG = EvaluationConfig(samples=100, repeats=5, anneal=250)
+
+
+def measured(config: EvaluationConfig = CONFIG, **changes) -> Measurement:
+    return measure(*known(5, Lognormal), config, particles=10, seed=3, **changes)
+
+
+def test_draws_whose_weights_are_poor_are_annealed():
+    told = []
+    found = measured(progress=lambda phase, share: told.append((phase, share)))
+    plain = measured(EvaluationConfig(samples=100, repeats=5, anneal=0))
+    assert judge_weights(plain.draws.log_weights) != "good"
+    assert plain.annealed is None
+    assert len(plain.draws) == 500
+    assert found.annealed is not None
+    assert found.annealed.draws == len(found.draws) == 300  # whole estimates
+    assert (found.evaluated.samples, found.evaluated.repeats) == (100, 3)
+    assert found.evaluation == estimate(found.draws.log_weights.reshape(3, 100), 10)
+    before = found.annealed.plain
+    assert before is not None
+    assert before.evaluation == plain.evaluation
+    assert before.draws == 500
+    assert before.effective_sample_size == effective_sample_size(smooth(plain.draws.log_weights))
+    assert effective_sample_size(found.draws.log_weights) / 300 > before.effective_sample_size / 500
+    assert [phase for phase, share in told if share == 1] == ["evaluation", "annealing"]
+    assert told == sorted(told, key=lambda each: (each[0] == "annealing", each[1]))
+    np.testing.assert_array_equal(measured().draws.log_weights, found.draws.log_weights)
+
+
+def test_no_more_draws_are_annealed_than_there_were():
+    found = measured(EvaluationConfig(samples=70, repeats=1))
+    assert found.annealed is not None
+    assert len(found.draws) == 70
+
+
+@pytest.mark.parametrize("level", ["good", "usable", "do not trust"])
+def test_what_is_good_stays_and_annealed_draws_are_kept_unless_they_are_worse(level, monkeypatch):
+    monkeypatch.setattr(measurement, "judge_weights", lambda weights: "usable" if len(weights) == 300 else level)
+    assert (measured().annealed is not None) == (level != "good")
+    monkeypatch.setattr(measurement, "judge_weights", lambda weights: "do not trust" if len(weights) == 300 else level)
+    assert (measured().annealed is not None) == (level == "do not trust")
+
+
+def test_a_family_without_noise_is_left_as_it_is(monkeypatch):
+    monkeypatch.setattr(measurement, "is_made_of_noise", lambda family: family is not Lognormal)
+    assert measured().annealed is None
+
+
+def test_annealing_alone_needs_no_plain_draws():
+    found = measure_annealed(*known(5, Warped), CONFIG, 120, particles=10, seed=3)
+    assert found.annealed is not None
+    assert found.annealed.plain is None
+    assert len(found.draws) == 200
+    assert found.annealed.temperatures >= 10
+    few = measure_annealed(*known(5, Warped), CONFIG, 30, particles=10, seed=3)
+    assert (few.evaluated.samples, few.evaluated.repeats) == (30, 1)
