@@ -23,6 +23,7 @@ from phloem.cli import (
     density,
     embed,
     evaluate,
+    evidence,
     gap,
     infer,
     info,
@@ -58,6 +59,7 @@ app = typer.Typer(
 app.command(epilog=infer.EXAMPLES)(infer.infer)
 app.command(epilog=report.EXAMPLES)(report.report)
 app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command(epilog=evidence.EXAMPLES)(evidence.evidence)
 app.command(epilog=sample.EXAMPLES)(sample.sample)
 app.command(epilog=gap.EXAMPLES)(gap.gap)
 app.command(epilog=likelihood.EXAMPLES)(likelihood.likelihood)

@@ -1,16 +1,21 @@
-"""From a target and a variational family to a posterior: training, evaluation, amortisation gaps."""
+"""From a target and a variational family to a posterior: training, evaluation, annealing, evidence, gaps."""
 
 from typing import TYPE_CHECKING
 
 from phloem.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from phloem.inference.annealing import AnnealingPath as AnnealingPath
+    from phloem.inference.annealing import anneal as anneal
+    from phloem.inference.annealing import plan_path as plan_path
     from phloem.inference.diagnostics import effective_sample_size as effective_sample_size
     from phloem.inference.diagnostics import pareto_shape as pareto_shape
     from phloem.inference.diagnostics import smooth as smooth
     from phloem.inference.draws import Draws as Draws
     from phloem.inference.evaluation import Evaluation as Evaluation
     from phloem.inference.evaluation import evaluate as evaluate
+    from phloem.inference.evidence import TopologyEvidence as TopologyEvidence
+    from phloem.inference.evidence import topology_evidence as topology_evidence
     from phloem.inference.gap import AmortizationGaps as AmortizationGaps
     from phloem.inference.gap import amortization_gaps as amortization_gaps
     from phloem.inference.particles import Estimate as Estimate

@@ -63,25 +63,35 @@ def plan_path(
     trees: int = PILOT,
     progress: Progress | None = None,
 ) -> AnnealingPath:
-    """A path on which every step's weights vary alike, found with a few trees.
+    """A path from a model to the posterior, found with a few trees.
 
-    On the way the step size follows the share of accepted paths. There are about as many interchanges as a topology
-    has neighbours.
+    There are about as many interchanges as a topology has neighbours.
     """
     check_same_taxa(model, target)
-    moving = _draw(model, NoiseSpace.of(model, target), trees, stream)
-    interchanges = math.ceil(2 * (moving.topologies.taxon_count - 3) / USUAL_TEMPERATURES)
-    inverse, angles, angle = 0.0, [], FIRST_ANGLE
+    pilot = _draw(model, NoiseSpace.of(model, target), trees, stream)
+    interchanges = math.ceil(2 * (pilot.topologies.taxon_count - 3) / USUAL_TEMPERATURES)
+    return explore(pilot, interchanges, stream=stream, progress=progress)
+
+
+def explore(
+    pilot: MovingTrees, interchanges: int, *, stream: RandomStream, progress: Progress | None = None
+) -> AnnealingPath:
+    """A path on which every step's weights vary alike; the trees go all the way.
+
+    The step size of lengths follows the share of accepted paths.
+    """
+    inverse, angle = 0.0, FIRST_ANGLE
     inverse_temperatures: list[float] = []
+    angles: list[float] = []
     while inverse < 1:
-        inverse = min(1.0, inverse + _next_step(moving.log_weights, min(LONGEST_STEP, 1 - inverse)))
+        inverse = min(1.0, inverse + _next_step(pilot.log_weights, min(LONGEST_STEP, 1 - inverse)))
         inverse_temperatures.append(inverse)
         if inverse < 1:
             own_stream = stream.at(len(inverse_temperatures))
             angles.append(angle)
-            accepted = moving.move_lengths(inverse, angle, STEPS, stream=own_stream)
+            accepted = pilot.move_lengths(inverse, angle, STEPS, stream=own_stream)
             angle = min(LARGEST_ANGLE, angle * math.exp(GAIN * (accepted - ACCEPTANCE)))
-            _interchange(moving, inverse, interchanges, own_stream)
+            _interchange(pilot, inverse, interchanges, own_stream)
         if progress:
             progress(inverse)
     return AnnealingPath(tuple(inverse_temperatures), tuple(angles), STEPS, interchanges)
@@ -122,20 +132,35 @@ def anneal(
     chunk = max(1, CHUNK_NODES // (2 * len(model.network.support.taxa) - 2))
     log_weights = np.zeros(count)
     for first in range(0, count, chunk):
-        some = slice(first, min(first + chunk, count))
-        moving = _draw(model, space, some.stop - first, stream.at(stream.step, first))
-        before = 0.0
-        for number, inverse in enumerate(path.inverse_temperatures):
-            log_weights[some] += (inverse - before) * moving.log_weights
-            before = inverse
-            if number < len(path.angles):
-                own_stream = stream.named(f"{stream.step}").at(number + 1, first)
-                moving.move_lengths(inverse, path.angles[number], path.steps, stream=own_stream)
-                _interchange(moving, inverse, path.interchanges, own_stream)
+        drawn = min(chunk, count - first)
+        moving = _draw(model, space, drawn, stream.at(stream.step, first))
+        own_stream = stream.named(str(stream.step)).at(0, first)
+
+        def tell(share: float, first: int = first, drawn: int = drawn) -> None:
             if progress:
-                progress((first + (some.stop - first) * (number + 1) / len(path.inverse_temperatures)) / count)
+                progress((first + drawn * share) / count)
+
+        log_weights[first : first + drawn] = move_along(moving, path, stream=own_stream, progress=tell)
         if keep is not None:
-            keep.add(moving.as_particles(), log_weights[some])
+            keep.add(moving.as_particles(), log_weights[first : first + drawn])
+    return log_weights
+
+
+def move_along(
+    moving: MovingTrees, path: AnnealingPath, *, stream: RandomStream, progress: Progress | None = None
+) -> FloatArray:
+    """Move trees of Q along a path; returns the logarithms of the weights that they take up, (trees,)."""
+    log_weights = np.zeros(len(moving))
+    before = 0.0
+    for number, inverse in enumerate(path.inverse_temperatures):
+        log_weights += (inverse - before) * moving.log_weights
+        before = inverse
+        if number < len(path.angles):
+            own_stream = stream.at(number + 1, stream.particle)
+            moving.move_lengths(inverse, path.angles[number], path.steps, stream=own_stream)
+            _interchange(moving, inverse, path.interchanges, own_stream)
+        if progress:
+            progress((number + 1) / len(path.inverse_temperatures))
     return log_weights
 
 
