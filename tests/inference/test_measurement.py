@@ -5,10 +5,12 @@ import pytest
 
 from phloem.config import EvaluationConfig
 from phloem.inference import measurement
+from phloem.inference.annealing import plan_path
 from phloem.inference.diagnostics import effective_sample_size, smooth
 from phloem.inference.evaluation import estimate
 from phloem.inference.measurement import Measurement, measure, measure_annealed
 from phloem.inference.trust import judge_weights
+from phloem.random_streams import RandomStream
 from phloem.variational.families import Lognormal, Warped
 from support.known_posteriors import known
 
@@ -45,6 +47,17 @@ def test_no_more_draws_are_annealed_than_there_were():
     found = measured(EvaluationConfig(samples=70, repeats=1))
     assert found.annealed is not None
     assert len(found.draws) == 70
+
+
+def test_annealing_takes_a_share_of_the_time_of_training(monkeypatch):
+    monkeypatch.setattr(measurement, "judge_weights", lambda _weights: "usable")
+    config = EvaluationConfig(samples=100, repeats=20, anneal=2000)
+    model, target = known(5, Lognormal)
+    path = plan_path(model, target, stream=RandomStream(3, "annealing/pilot"))
+    found = measured(config, trained=50 * path.weighings)
+    assert len(found.draws) == 500
+    assert len(measured(config, trained=1).draws) == 100
+    assert len(measured(config, trained=10**9).draws) == 2000
 
 
 @pytest.mark.parametrize("level", ["good", "usable", "do not trust"])

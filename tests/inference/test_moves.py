@@ -6,7 +6,8 @@ import torch
 from scipy import stats
 
 from phloem.errors import BadArgument
-from phloem.inference.moves import MovingTrees, NoiseSpace, ParameterMemory, interchanged
+from phloem.inference.moves import MovingTrees, NoiseSpace, ParameterMemory, renumbered
+from phloem.kernels.trees.generation import interchange_one
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, nni_neighbors, random_topologies
 from phloem.trees.topology import TopologyBatch, clade_hashes
@@ -56,7 +57,7 @@ def test_interchanges_leave_the_posterior_as_it_is():
     trees, prior = from_the_posterior(6, 10_000)
     before = trees.topologies
     accepted = [trees.interchange(1.0, stream=STREAM.at(time)) for time in range(20)]
-    assert 0.05 < np.mean(accepted) < 1
+    assert 0.02 < np.mean(accepted) < 1
     assert trees.topologies.equal(before).mean() < 0.5
     check_posterior(trees, prior)
 
@@ -103,7 +104,7 @@ def test_what_is_kept_of_a_moved_tree_is_true_of_it(family):
 def test_an_interchange_hands_every_branch_on_but_one():
     topologies = random_topologies(8, 30, stream=STREAM)
     moves = np.arange(30) % 10
-    changed, origin = interchanged(topologies, moves)
+    changed, origin = renumbered(interchange_one(topologies.parent, topologies.neighbors, moves))
     neighbors = nni_neighbors(topologies)
     assert changed.equal(neighbors[np.arange(30) * 10 + moves]).all()
     assert (np.sort(origin, axis=1) == np.arange(topologies.branch_count)).all()

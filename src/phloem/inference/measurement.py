@@ -16,6 +16,8 @@ from phloem.variational.joint import JointModel
 
 Phase = Literal["evaluation", "annealing"]
 PLANNING = 0.1  # of the time of annealing, roughly
+WEIGHINGS = 10  # of trees on their way for each tree of training, which takes longer: about half its time in all
+FEWEST = 100  # draws
 
 
 class PlainDraws(NamedTuple):
@@ -53,10 +55,14 @@ def measure(
     *,
     particles: int,
     seed: int,
+    trained: int | None = None,
     progress: Callable[[Phase, float], None] = lambda _phase, _share: None,
 ) -> Measurement:
-    """Draw from a model; where the weights are not good, anneal as many draws as the settings say, but no more than
-    there were. Annealed draws are kept unless they are worse.
+    """Draw from a model; where the weights are not good, anneal as many draws as the settings say. Annealed draws are
+    kept unless they are worse.
+
+    trained: how many trees training has seen, by which annealing is limited to a share of its time; it is also limited
+    by the number of plain draws.
     """
     drawn = DrawCollector()
     evaluation = evaluate(
@@ -81,6 +87,7 @@ def measure(
         count,
         particles=particles,
         seed=seed,
+        most_weighings=None if trained is None else WEIGHINGS * trained,
         progress=lambda share: progress("annealing", share),
     )
     if LEVELS.index(judge_weights(annealed.draws.log_weights)) > LEVELS.index(level):
@@ -99,13 +106,19 @@ def measure_annealed(
     *,
     particles: int,
     seed: int,
+    most_weighings: int | None = None,
     progress: Callable[[float], None] = lambda _share: None,
 ) -> Measurement:
-    """Anneal at least so many draws: whole estimates, of as many draws as the settings say if there are enough."""
+    """Anneal at least so many draws: whole estimates, of as many draws as the settings say if there are enough.
+
+    most_weighings: of trees on their way; if they would be more, there are fewer draws, but `FEWEST` at least.
+    """
     stream = RandomStream(seed, "annealing")
+    path = plan_path(model, target, stream=stream.named("pilot"), progress=lambda share: progress(PLANNING * share))
+    if most_weighings is not None:
+        count = min(count, max(FEWEST, most_weighings // path.weighings))
     samples = min(config.samples, count)
     repeats = -(-count // samples)
-    path = plan_path(model, target, stream=stream.named("pilot"), progress=lambda share: progress(PLANNING * share))
     drawn = DrawCollector()
     log_weights = anneal(
         model,

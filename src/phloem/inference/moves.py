@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phloem.arrays import FloatArray, LongArray
+from phloem.arrays import FloatArray, IntArray, LongArray
 from phloem.errors import BadArgument
 from phloem.inference.particles import Particles
 from phloem.kernels.trees.generation import interchange_one
@@ -182,30 +182,35 @@ class MovingTrees:
         return len(accepted) / len(self)
 
     def interchange(self, inverse_temperature: float, *, stream: RandomStream) -> float:
-        """Try one nearest-neighbour interchange of each tree; returns the share of them that are accepted.
+        """Try one nearest-neighbour interchange of each tree; returns the share of them that are accepted."""
+        choices = stream.named("interchange").generator().random((len(self), 3))
+        moves = (2 * (self.topologies.taxon_count - 3) * choices[:, 0]).astype(np.int64)
+        raw = interchange_one(self.topologies.parent, self.topologies.neighbors, moves)
+        return self._try(inverse_temperature, raw, choices[:, 1:])
 
-        Branches keep their noise, and the new one has that of the one it replaces: this loses no volume. A first test
+    def _try(self, inverse_temperature: float, raw: IntArray, uniform: FloatArray) -> float:
+        """Propose other topologies, as parents with the same numbers of branches.
+
+        Branches keep their noise, and a new one has that of the one it replaces: this loses no volume. A first test
         lets them keep their parameters too, which spares the branch model most topologies; a second makes up for that
-        (delayed acceptance, Christen & Fox 2005).
+        (delayed acceptance, Christen & Fox 2005). uniform: random numbers for both, (trees, 2).
         """
 
         def log_density(weighed: Weighed, log_q_topology: FloatArray) -> FloatArray:
             return inverse_temperature * weighed.log_ratio + (1 - inverse_temperature) * log_q_topology
 
-        choices = stream.named("interchange").generator().random((len(self), 3))
-        moves = (2 * (self.topologies.taxon_count - 3) * choices[:, 0]).astype(np.int64)
-        topologies, origin = interchanged(self.topologies, moves)
+        topologies, origin = renumbered(raw)
         score = self.space.score(topologies)
         trees = np.flatnonzero(score > -np.inf)
         if not len(trees):
             return 0.0
-        topologies, origin, score = topologies.take(trees), origin[trees], score[trees]
+        topologies, origin, score, uniform = topologies.take(trees), origin[trees], score[trees], uniform[trees]
         noise = np.take_along_axis(self.noise[trees], origin, axis=1)
         kept = _rearranged(self.parameters[torch.from_numpy(trees)], origin)
         here = log_density(self.weighed, self.log_q_topology)[trees]
         first_gain = log_density(self.space.weigh(topologies, kept, noise), score) - here
 
-        passed = _accepted(first_gain, choices[trees, 1])
+        passed = _accepted(first_gain, uniform[:, 0])
         if not len(passed):
             return 0.0
         trees, topologies, origin, score = trees[passed], topologies.take(passed), origin[passed], score[passed]
@@ -218,7 +223,7 @@ class MovingTrees:
         gain_back = log_density(back, self.log_q_topology[trees]) - there
         gain = there - here + np.minimum(gain_back, 0) - np.minimum(first_gain, 0)
 
-        accepted = _accepted(gain, choices[trees, 2])
+        accepted = _accepted(gain, uniform[passed, 1])
         trees = trees[accepted]
         self.noise[trees], self.slope[trees] = noise[accepted], slope[accepted]
         self.weighed.put(trees, found.take(accepted))
@@ -230,12 +235,11 @@ class MovingTrees:
         return len(accepted) / len(self)
 
 
-def interchanged(topologies: TopologyBatch, moves: LongArray) -> tuple[TopologyBatch, LongArray]:
-    """One interchange of each topology, by number; and for each branch of the result which branch it was."""
-    raw = interchange_one(topologies.parent, topologies.neighbors, moves)
-    nodes = np.broadcast_to(np.arange(float(topologies.node_count)), raw.shape)
-    changed, origin = TopologyBatch.with_lengths(raw, np.ascontiguousarray(nodes))
-    return changed, origin.astype(np.int64)
+def renumbered(raw: IntArray) -> tuple[TopologyBatch, LongArray]:
+    """Topologies from parents in any numbering; and for each of their branches which branch it was."""
+    nodes = np.broadcast_to(np.arange(float(raw.shape[1])), raw.shape)
+    topologies, origin = TopologyBatch.with_lengths(raw, np.ascontiguousarray(nodes))
+    return topologies, origin.astype(np.int64)
 
 
 def _rearranged(parameters: Tensor, origin: LongArray) -> Tensor:

@@ -150,6 +150,7 @@ def complete(
             config.evaluation,
             particles=config.training.particles,
             seed=config.seed,
+            trained=training.steps_done * config.training.particles,
             progress=lambda phase, share: progress(News(number, phase, share, training.steps_done)),
         )
     summary = write_results(run, checkpoint, Results.of(training, measured, finished=True))
