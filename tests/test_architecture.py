@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "interrupts": {"errors"},
     "threads": {"errors", "arrays", "interrupts"},
     "autograd": {"errors", "arrays"},
-    "storage": {"errors", "arrays"},
+    "storage": {"errors", "arrays", "interrupts"},
     "config": {"lazy", "errors", "storage"},
     "kernels": {"arrays"},
     "data": FOUNDATION | {"kernels"},

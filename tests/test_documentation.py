@@ -49,8 +49,11 @@ def output_of(capsys, monkeypatch):
 
 def with_few_steps(command: str) -> str:
     """Presets take as long as a user will wait; what they find is tested elsewhere."""
-    few = "--preset quick --steps 300 --set evaluation.anneal=200"
-    return command if "--steps" in command else command.replace("--preset quick", few)
+    if "--steps" in command:
+        return command
+    few = "--preset quick --steps 300"
+    command = command.replace("--preset quick", few)
+    return command.replace(f"phloem infer primates {few}", f"phloem infer primates {few} --set evaluation.anneal=200")
 
 
 @pytest.mark.slow

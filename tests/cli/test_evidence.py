@@ -58,7 +58,7 @@ def test_every_option_matters(trees):
     assert (usual != values(seed=2)).all()
     assert (np.abs(usual - values(prior_rate=50.0)) > 1).all()
     assert (np.abs(usual - values(model={"name": "HKY", "kappa": (4.0,)})) > 10).all()
-    assert len(values(burnin=2)) == 2
+    assert len(values(burnin=2)) == 2  # of four, two of which are the same
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,7 @@ def test_the_model_is_the_trained_one_and_the_target_the_one_that_it_was_trained
         posterior.config.evaluation,
         particles=posterior.config.training.particles,
         seed=posterior.config.seed,
+        trained=posterior.config.training.steps * posterior.config.training.particles,
     )
     assert found.evaluation.log_marginal_likelihood == posterior.log_marginal_likelihood
 

@@ -32,7 +32,7 @@ STEPS = 2  # of a Hamiltonian path
 FIRST_ANGLE, LARGEST_ANGLE = 0.6, 0.8  # of a step
 ACCEPTANCE = 0.8  # of Hamiltonian paths
 GAIN = 0.5  # by which the angle follows it
-USUAL_TEMPERATURES = 12
+NEIGHBORS_A_MOVE = 12  # so that in usual paths there are one to two interchanges for every neighbour of a topology
 
 
 class AnnealingPath(NamedTuple):
@@ -65,11 +65,11 @@ def plan_path(
 ) -> AnnealingPath:
     """A path from a model to the posterior, found with a few trees.
 
-    There are about as many interchanges as a topology has neighbours.
+    At every temperature there is an interchange for so many neighbours of a topology.
     """
     check_same_taxa(model, target)
     pilot = _draw(model, NoiseSpace.of(model, target), trees, stream)
-    interchanges = math.ceil(2 * (pilot.topologies.taxon_count - 3) / USUAL_TEMPERATURES)
+    interchanges = math.ceil(2 * (pilot.topologies.taxon_count - 3) / NEIGHBORS_A_MOVE)
     return explore(pilot, interchanges, stream=stream, progress=progress)
 
 

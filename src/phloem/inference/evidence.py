@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from phloem.arrays import FloatArray, LongArray
-from phloem.errors import BadArgument
+from phloem.errors import BadArgument, counted
 from phloem.inference.annealing import PILOT, Progress, explore, move_along
 from phloem.inference.diagnostics import effective_sample_size, log_mean_error
 from phloem.inference.evaluation import CHUNK_NODES
@@ -55,7 +55,8 @@ def topology_evidence(
     if not error > 0:
         raise BadArgument(f"evidence: a standard error of {error:g} cannot be reached. Give one above 0.")
     if most_draws < FIRST_DRAWS:
-        raise BadArgument(f"evidence: {most_draws} draws are too few to tell an error. Give at least {FIRST_DRAWS}.")
+        drawn = counted(most_draws, "draw")
+        raise BadArgument(f"evidence: with at most {drawn} no error is known. Allow at least {FIRST_DRAWS}.")
     tell = progress or (lambda _share: None)
     parts = []
     for first in range(0, len(topologies), AT_ONCE):

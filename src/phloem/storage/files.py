@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from phloem.errors import DiskFull, FileProblem
+from phloem.interrupts import held
 
 GZIP_MAGIC = b"\x1f\x8b"
 LARGEST_UNPACKED = 2_000_000_000  # bytes, of a gzip file
@@ -81,8 +82,10 @@ def cannot_read(path: Path, problem: Exception) -> FileProblem:
 @contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """A file to write that takes its name only when it is complete; on any error nothing is left behind."""
-    path, handle, temporary = _open_beside(path)
+    temporary = None
     try:
+        with held():  # a request to stop must not come between the file and the knowledge of its name
+            path, handle, temporary = _open_beside(path)
         with os.fdopen(handle, "wb") as stream:
             yield stream
             stream.flush()
@@ -91,10 +94,12 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
         os.replace(temporary, path)
         _keep_name(path.parent)
     except OSError as problem:
-        _remove(temporary)
+        if temporary is not None:
+            _remove(temporary)
         raise cannot_write(path, problem) from None
     except BaseException:
-        _remove(temporary)
+        if temporary is not None:
+            _remove(temporary)
         raise
 
 
