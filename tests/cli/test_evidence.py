@@ -8,7 +8,7 @@ import pytest
 import phloem
 from phloem.cli.main import run
 from phloem.data.reading import find_trees
-from phloem.tasks.evidence import measure_evidence
+from phloem.inference.evidence import TopologyEvidence
 
 
 @pytest.fixture
@@ -47,18 +47,37 @@ def test_the_table_has_a_row_for_each_and_says_what_was_not_reached(trees, capsy
     assert lines[-1] == "3 topologies did not reach a standard error of 0.0001: allow more --draws."
 
 
-def test_every_option_matters(trees):
-    def values(**changes):
-        config = phloem.config.ModelConfig(**changes.pop("model", {}))
-        return measure_evidence("primates", [trees], config, **{"error": 0.1, **changes}).log_marginal
+def test_every_option_is_followed(trees, monkeypatch, capsys):
+    asked = {}
 
-    usual = values()
-    np.testing.assert_array_equal(usual, values(threads=2))
-    assert np.abs(usual - values(seed=2)).max() < 0.6
-    assert (usual != values(seed=2)).all()
-    assert (np.abs(usual - values(prior_rate=50.0)) > 1).all()
-    assert (np.abs(usual - values(model={"name": "HKY", "kappa": (4.0,)})) > 10).all()
-    assert len(values(burnin=2)) == 2  # of four, two of which are the same
+    def topology_evidence(target, topologies, **options):
+        asked.update(options, target=target, count=len(topologies))
+        return TopologyEvidence(*np.ones((4, len(topologies))))
+
+    monkeypatch.setattr("phloem.tasks.evidence.topology_evidence", topology_evidence)
+    numbers = [
+        "--error",
+        "0.3",
+        "--draws",
+        "700",
+        "--seed",
+        "9",
+        "--prior-rate",
+        "50",
+        "--threads",
+        "2",
+        "--burnin",
+        "2",
+    ]
+    assert run(["evidence", "primates", trees, *numbers, "--model", "HKY", "--kappa", "4", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["model"]["name"] == "HKY85"
+    target = asked["target"]
+    assert (asked["error"], asked["most_draws"], asked["stream"].seed) == (0.3, 700, 9)
+    assert (target.prior.rate, target.likelihood.threads) == (50.0, 2)
+    assert asked["count"] == 2  # the last two of four
+    assert run(["evidence", "primates", trees, "--quiet"]) == 0
+    assert (asked["error"], asked["most_draws"], asked["stream"].seed, asked["count"]) == (0.02, 10_000, 1, 3)
+    assert asked["target"].prior.rate == 10
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,8 @@ def test_no_more_draws_are_annealed_than_there_were():
 
 
 def test_annealing_takes_a_share_of_the_time_of_training(monkeypatch):
-    monkeypatch.setattr(measurement, "judge_weights", lambda _weights: "usable")
+    monkeypatch.setattr(measurement, "judge_weights", lambda weights: "usable")
+    monkeypatch.setattr(measurement, "_quality", lambda draws: draws.annealed is not None)
     config = EvaluationConfig(samples=100, repeats=20, anneal=2000)
     model, target = known(5, Lognormal)
     path = plan_path(model, target, stream=RandomStream(3, "annealing/pilot"))
@@ -60,12 +61,24 @@ def test_annealing_takes_a_share_of_the_time_of_training(monkeypatch):
     assert len(measured(config, trained=10**9).draws) == 2000
 
 
-@pytest.mark.parametrize("level", ["good", "usable", "do not trust"])
-def test_what_is_good_stays_and_annealed_draws_are_kept_unless_they_are_worse(level, monkeypatch):
-    monkeypatch.setattr(measurement, "judge_weights", lambda weights: "usable" if len(weights) == 300 else level)
-    assert (measured().annealed is not None) == (level != "good")
-    monkeypatch.setattr(measurement, "judge_weights", lambda weights: "do not trust" if len(weights) == 300 else level)
-    assert (measured().annealed is not None) == (level == "do not trust")
+@pytest.mark.parametrize(
+    ("plain", "annealed", "is_annealed"),
+    [
+        (("good", 5.0), ("good", 9.0), False),
+        (("usable", 5.0), ("good", 4.0), True),
+        (("usable", 5.0), ("usable", 4.0), False),
+        (("usable", 5.0), ("usable", 6.0), True),
+        (("usable", 5.0), ("do not trust", 9.0), False),
+        (("do not trust", 5.0), ("usable", 4.0), True),
+    ],
+)
+def test_the_better_draws_are_kept(plain, annealed, is_annealed, monkeypatch):
+    def found(part):
+        return lambda weights: (annealed if len(weights) == 300 else plain)[part]
+
+    monkeypatch.setattr(measurement, "judge_weights", found(0))
+    monkeypatch.setattr(measurement, "effective_sample_size", found(1))
+    assert (measured().annealed is not None) == is_annealed
 
 
 def test_a_family_without_noise_is_left_as_it_is(monkeypatch):

@@ -58,8 +58,8 @@ def measure(
     trained: int | None = None,
     progress: Callable[[Phase, float], None] = lambda _phase, _share: None,
 ) -> Measurement:
-    """Draw from a model; where the weights are not good, anneal as many draws as the settings say. Annealed draws are
-    kept unless they are worse.
+    """Draw from a model; where the weights are not good, anneal as many draws as the settings say. Annealed draws take
+    the place of plain ones if they are judged better or, judged alike, if more of them are effective.
 
     trained: how many trees training has seen, by which annealing is limited to a share of its time; it is also limited
     by the number of plain draws.
@@ -90,12 +90,20 @@ def measure(
         most_weighings=None if trained is None else WEIGHINGS * trained,
         progress=lambda share: progress("annealing", share),
     )
-    if LEVELS.index(judge_weights(annealed.draws.log_weights)) > LEVELS.index(level):
+    if _quality(annealed.draws) <= _quality(draws):
         return plain
     assert annealed.annealed is not None
-    log_weights = draws.log_weights
-    quality = (len(draws), effective_sample_size(smooth(log_weights)), pareto_shape(log_weights))
-    return annealed._replace(annealed=annealed.annealed._replace(plain=PlainDraws(evaluation, *quality)))
+    before = PlainDraws(evaluation, len(draws), _effective_draws(draws), pareto_shape(draws.log_weights))
+    return annealed._replace(annealed=annealed.annealed._replace(plain=before))
+
+
+def _quality(draws: Draws) -> tuple[int, float]:
+    """The greater the better."""
+    return -LEVELS.index(judge_weights(draws.log_weights)), _effective_draws(draws)
+
+
+def _effective_draws(draws: Draws) -> float:
+    return effective_sample_size(smooth(draws.log_weights))
 
 
 def measure_annealed(
