@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-FILES = 500
+FILES = 300
 pytestmark = pytest.mark.slow
 
 
