@@ -38,7 +38,7 @@ def show(title: str, log_weights: FloatArray, seconds: float) -> None:
     share = effective_sample_size(log_weights) / len(log_weights)
     spread = math.sqrt((1 / share - 1) / 1000)
     print(
-        f"{title:<20}{seconds:8.1f}{len(log_weights):9,}{share:8.0%}{share * len(log_weights):9,.0f}"
+        f"{title:<20}{seconds:8.1f}{len(log_weights):9,}{share:8.0%}{share * len(log_weights):11,.0f}"
         f"{pareto_shape(log_weights):7.2f}{lower_bound(log_weights):13.3f}{log_weights.mean():13.3f}{spread:9.3f}",
         flush=True,
     )
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=4000)
     options = parser.parse_args()
     print(
-        f"{'':<20}{'seconds':>8}{'draws':>9}{'share':>8}{'effective':>9}{'k̂':>8}{'log p(Y)':>13}{'mean log w':>13}"
+        f"{'':<20}{'seconds':>8}{'draws':>9}{'share':>8}{'effective':>11}{'k̂':>8}{'log p(Y)':>13}{'mean log w':>13}"
         f"{'spread':>9}"
     )
     with single_threaded_products():
