@@ -51,24 +51,19 @@ class AnnealingPath(NamedTuple):
 
     @property
     def weighings(self) -> int:
-        """How often a tree's lengths are weighed on the way, at most."""
+        """How often a tree is weighed on the way, but for the few interchanges that pass a first test."""
         return 1 + len(self.angles) * (self.steps + self.interchanges)
 
 
 def plan_path(
-    model: JointModel,
-    target: TreePosterior,
-    *,
-    stream: RandomStream,
-    trees: int = PILOT,
-    progress: Progress | None = None,
+    model: JointModel, target: TreePosterior, *, stream: RandomStream, progress: Progress | None = None
 ) -> AnnealingPath:
     """A path from a model to the posterior, found with a few trees.
 
-    At every temperature there is an interchange for so many neighbours of a topology.
+    At every temperature there is an interchange for every `NEIGHBORS_A_MOVE` neighbours of a topology.
     """
     check_same_taxa(model, target)
-    pilot = _draw(model, NoiseSpace.of(model, target), trees, stream)
+    pilot = _draw(model, NoiseSpace.of(model, target), PILOT, stream)
     interchanges = math.ceil(2 * (pilot.topologies.taxon_count - 3) / NEIGHBORS_A_MOVE)
     return explore(pilot, interchanges, stream=stream, progress=progress)
 

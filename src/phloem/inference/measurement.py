@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from phloem.config import EvaluationConfig
-from phloem.inference.annealing import AnnealingPath, anneal, plan_path
+from phloem.inference.annealing import anneal, plan_path
 from phloem.inference.diagnostics import effective_sample_size, pareto_shape, smooth
 from phloem.inference.draws import DrawCollector, Draws
 from phloem.inference.evaluation import Evaluation, estimate, evaluate
@@ -58,9 +58,9 @@ def measure(
     trained: int | None = None,
     progress: Callable[[Phase, float], None] = lambda _phase, _share: None,
 ) -> Measurement:
-    """Draw from a model; where the weights are not good, anneal as many draws as the settings say. Annealed draws take
-    the place of plain ones if they are judged better or, judged alike, if more of them are effective.
+    """Draw from a model; where the weights are not good, anneal as many draws as the settings say.
 
+    Annealed draws take the place of plain ones if they are judged better or, judged alike, more of them are effective.
     trained: how many trees training has seen, by which annealing is limited to a share of its time; it is also limited
     by the number of plain draws.
     """
@@ -77,8 +77,8 @@ def measure(
     draws = drawn.draws(model.network.support.taxa)
     plain = Measurement(config, evaluation, draws, None)
     count = min(config.anneal, config.samples * config.repeats)
-    level = judge_weights(draws.log_weights)
-    if count == 0 or level == "good" or not is_made_of_noise(model.branches.family):
+    is_good = judge_weights(draws.log_weights) == "good"
+    if is_good or count == 0 or not is_made_of_noise(model.branches.family):
         return plain
     annealed = measure_annealed(
         model,
@@ -141,9 +141,5 @@ def measure_annealed(
         EvaluationConfig(samples=samples, repeats=repeats),
         estimate(log_weights.reshape(repeats, samples), particles),
         drawn.draws(model.network.support.taxa),
-        _describe(path, len(log_weights)),
+        Annealed(len(log_weights), len(path.inverse_temperatures), path.steps, path.interchanges, None),
     )
-
-
-def _describe(path: AnnealingPath, draws: int) -> Annealed:
-    return Annealed(draws, len(path.inverse_temperatures), path.steps, path.interchanges, None)

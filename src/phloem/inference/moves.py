@@ -26,7 +26,7 @@ from phloem.trees.topology import TopologyBatch
 from phloem.variational.families import BranchDistribution, LengthsFromNoise
 from phloem.variational.joint import BranchModel, JointModel
 
-MOST_REMEMBERED = 10_000_000  # numbers, 80 MB: parameters of so many branches are kept for topologies seen again
+MOST_REMEMBERED = 10_000_000  # numbers, 80 MB at most: parameters that are kept for topologies seen again
 JITTER = 0.2  # of the step size, as a share: no length of a path is then resonant
 
 BranchParameters = Callable[[TopologyBatch], Tensor]  # (trees, branches, parameters)
@@ -119,9 +119,8 @@ class ParameterMemory:
         rows = [parent.tobytes() for parent in topologies.parent]
         new = {row: tree for tree, row in enumerate(rows) if row not in self._known}
         if new:
-            if len(self._known) * topologies.branch_count * self._branches.family.parameters_per_branch > (
-                self._most_numbers
-            ):
+            numbers_each = topologies.branch_count * self._branches.family.parameters_per_branch
+            if len(self._known) * numbers_each > self._most_numbers:
                 self._known.clear()
                 new = {row: tree for tree, row in enumerate(rows)}
             with torch.no_grad():
@@ -162,8 +161,7 @@ class MovingTrees:
         target pushes. So a path is the more accurate the nearer Q is to the posterior, and a quarter of a circle would
         make all noise new.
         """
-        shape = self.noise.shape
-        first_momentum = stream.named("momentum").generator().standard_normal(shape)
+        first_momentum = stream.named("momentum").generator().standard_normal(self.noise.shape)
         choices = stream.named("lengths").generator().random((len(self), 2))
         angles = angle * (1 + JITTER * (2 * choices[:, :1] - 1))
         cosine, sine, push = np.cos(angles), np.sin(angles), inverse_temperature * angles
