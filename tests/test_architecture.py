@@ -46,7 +46,7 @@ MAY_IMPORT = {
     "features": FOUNDATION | {"kernels", "trees"},
     "variational": FOUNDATION | {"kernels", "trees", "features"},
     "runs": FOUNDATION,
-    "inference": FOUNDATION | {"kernels", "data", "trees", "target", "features", "variational", "runs"},
+    "inference": FOUNDATION | {"kernels", "data", "trees", "target", "search", "features", "variational", "runs"},
     "energy": FOUNDATION | {"kernels", "trees", "features", "variational", "inference", "runs"},
     "report": FOUNDATION | {"data", "trees", "inference", "runs"},
     "plot": FOUNDATION | {"data", "trees", "inference", "report", "runs"},

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import phloem
 from phloem.errors import BadArgument
-from phloem.tasks.posterior import resample, sample_posterior, shortest_decimals
+from phloem.inference.draws import resample
+from phloem.tasks.posterior import sample_posterior, shortest_decimals
 
 
 @pytest.fixture(scope="module")

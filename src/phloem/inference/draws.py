@@ -10,7 +10,7 @@ import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from phloem.arrays import FloatArray, IntArray
+from phloem.arrays import FloatArray, IntArray, LongArray
 from phloem.errors import BadArgument, FileProblem, TaxonMismatch
 from phloem.inference.diagnostics import smooth
 from phloem.inference.particles import Particles
@@ -78,6 +78,16 @@ def shares(log_weights: FloatArray) -> FloatArray:
         raise BadArgument("draws: all draws are impossible under the model. Train longer, or check the alignment.")
     weights = np.exp(log_weights - greatest)
     return np.asarray(weights / weights.sum())
+
+
+def resample(weights: FloatArray, count: int, offset: float) -> LongArray:
+    """Systematic resampling: draw i comes count·weight times, rounded up or down, which adds the least noise.
+
+    weights: sum to one. offset: a random number from 0 up to 1.
+    """
+    ends = np.cumsum(weights)
+    points = (np.arange(count) + offset) / count * ends[-1]
+    return np.asarray(np.minimum(np.searchsorted(ends, points, side="right"), len(weights) - 1))
 
 
 def join(parts: Sequence[Draws]) -> Draws:

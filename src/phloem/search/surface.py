@@ -8,6 +8,7 @@ import numpy as np
 from phloem.arrays import FloatArray, IntArray, RealArray, WordArray
 from phloem.data.patterns import SitePatterns, merge_relabelled
 from phloem.kernels.search.branch import LANES, MATRIX, BranchTables, PatternTables, RateTables
+from phloem.kernels.search.chain import ChainTables, run_chain
 from phloem.kernels.search.moves import cut_off, graft_into, score_interchanges, score_regrafts
 from phloem.kernels.search.partials import TreeTables, smooth
 from phloem.kernels.trees.clades import topology_keys
@@ -217,6 +218,11 @@ class SearchTree:
         """Graft the subtree below a node into the branch above another one."""
         cut_off(self._tables, node)
         graft_into(self._tables, node, place)
+
+    def run_chain(self, chain: ChainTables, rounds: int, regrafts: int, parents: IntArray, lengths: FloatArray) -> None:
+        """Let a Markov chain change the tree; its trees after every so many rounds are the rows of the last two."""
+        surface = self._surface
+        run_chain(self._tables, surface.rates, surface.tables, self._branch, chain, rounds, regrafts, parents, lengths)
 
     def neighbors(self, node: int) -> list[int]:
         """The nodes at the other ends of a node's branches."""

@@ -21,7 +21,7 @@ from phloem.config import InferConfig
 from phloem.data.alignment import Alignment
 from phloem.data.patterns import summarize as summarize_alignment
 from phloem.errors import BadArgument, FileProblem, PhloemError, counted
-from phloem.inference.draws import Draws, join, read_draws
+from phloem.inference.draws import Draws, join, read_draws, resample
 from phloem.inference.evaluation import Estimated
 from phloem.inference.summary import Summary
 from phloem.inference.training import Report
@@ -352,16 +352,6 @@ def sample_posterior(
 def _effective_size(weights: FloatArray, times: LongArray) -> float:
     """Resampling adds nothing to what the weighted draws are worth, and counts a repeated draw once for its weight."""
     return min(1 / float(weights @ weights), float(times.sum() ** 2 / (times**2).sum()))
-
-
-def resample(weights: FloatArray, count: int, offset: float) -> LongArray:
-    """Systematic resampling: draw i comes count·weight times, rounded up or down, which adds the least noise.
-
-    weights: sum to one. offset: a random number from 0 up to 1.
-    """
-    ends = np.cumsum(weights)
-    points = (np.arange(count) + offset) / count * ends[-1]
-    return np.asarray(np.minimum(np.searchsorted(ends, points, side="right"), len(weights) - 1))
 
 
 def shortest_decimals(lengths: NDArray[np.float32]) -> FloatArray:

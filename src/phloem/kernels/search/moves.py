@@ -75,31 +75,32 @@ def score_interchanges(
         # The far ends of the four outer branches: two at v, two at u.
         ends = end_below(tree, sibling), end_below(tree, kept), end_below(tree, moved), end_above(tree, above)
         for row in range(2):
-            _join_pair(rates, room, counts, row, ends, matrices)
+            join_pair(rates, room, counts, row, ends, matrices)
         values[place] = _fit_middle(rates, patterns, branch, room, counts, matrices, own, tolerance, sites[place])
         if values[place] < least:
             continue
         for row in range(2):  # the two branches at v, then the two at u
             for column in range(2):
                 outer, beside = 2 * row + column, 2 * row + 1 - column
-                side = _scratch_end(room, counts, SIDE)
-                across = _scratch_end(room, counts, 1 - row)
+                side = scratch_end(room, counts, SIDE)
+                across = scratch_end(room, counts, 1 - row)
                 beside_matrix = at(matrices, (1 + beside) * matrix)
                 join(rates.equal, blocks, categories, side, ends[beside], beside_matrix, across, at(matrices, 0))
                 fill_terms(branch, rates, patterns, categories, ends[outer], side)
                 own[1 + outer] = best_length(branch, rates.terms, patterns.weights, own[1 + outer], tolerance)
                 fill_matrices(matrices[1 + outer], rates, own[1 + outer])
-            _join_pair(rates, room, counts, row, ends, matrices)
+            join_pair(rates, room, counts, row, ends, matrices)
         values[place] = _fit_middle(rates, patterns, branch, room, counts, matrices, own, tolerance, sites[place])
 
 
 @vector_kernel
-def _scratch_end(room, counts, row):
+def scratch_end(room, counts, row):
+    """A row of scratch partials as an end."""
     return at(room, row * room[0].size), STATES, at(counts, row * counts[0].size)
 
 
 @vector_kernel
-def _join_pair(rates, room, counts, row, ends, matrices):
+def join_pair(rates, room, counts, row, ends, matrices):
     """The partials at v (row LOWER) or at u (row UPPER) from the two outer branches there."""
     blocks, categories = room.shape[1], room.shape[2]
     first, second = 2 * row, 2 * row + 1
@@ -107,7 +108,7 @@ def _join_pair(rates, room, counts, row, ends, matrices):
         rates.equal,
         blocks,
         categories,
-        _scratch_end(room, counts, row),
+        scratch_end(room, counts, row),
         ends[first],
         at(matrices, (1 + first) * categories * MATRIX),
         ends[second],
@@ -118,7 +119,7 @@ def _join_pair(rates, room, counts, row, ends, matrices):
 @vector_kernel
 def _fit_middle(rates, patterns, branch, room, counts, matrices, lengths, tolerance, sites):
     """Fit branch v between its two ends; the log-likelihood of the tree."""
-    lower, upper = _scratch_end(room, counts, LOWER), _scratch_end(room, counts, UPPER)
+    lower, upper = scratch_end(room, counts, LOWER), scratch_end(room, counts, UPPER)
     fill_terms(branch, rates, patterns, room.shape[2], lower, upper)
     lengths[0] = best_length(branch, rates.terms, patterns.weights, lengths[0], tolerance)
     fill_matrices(matrices[0], rates, lengths[0])
@@ -176,7 +177,7 @@ def score_regrafts(
         place = places[number]
         fill_matrices(half, rates, 0.5 * tree.lengths[place])
         low, high = end_below(tree, place), end_above(tree, place)
-        middle = _scratch_end(room, counts, 0)  # here, not before: the loop is what keeps the arrays alive
+        middle = scratch_end(room, counts, 0)  # here, not before: the loop is what keeps the arrays alive
         join(rates.equal, blocks, categories, middle, low, at(half, 0), high, at(half, 0))
         fill_terms(branch, rates, patterns, categories, end_below(tree, node), middle)
         length = best_length(branch, rates.terms, patterns.weights, tree.lengths[node], tolerance)

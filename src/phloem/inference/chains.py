@@ -1,0 +1,212 @@
+"""Markov chains of trees from the draws of a run: a sample of the posterior that owes nothing to Q but its starts.
+
+Draws are resampled by their weights, and each of them is the start of a chain on its own, which goes wherever the
+posterior is, within the support of Q or not. Where Q is good they need no time to get to the posterior, and it does not
+matter that chains go from one mode to another only rarely: each mode has its share of starts. Where Q is poor the first
+part of every chain, which is left out, is the way there.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from phloem.arrays import FloatArray, IntArray, LongArray
+from phloem.errors import BadArgument
+from phloem.inference.draws import Draws, resample
+from phloem.inference.evaluation import CHUNK_NODES
+from phloem.kernels.search.chain import ChainTables
+from phloem.random_streams import RandomStream
+from phloem.search.surface import SearchTree, Surface
+from phloem.target.posterior import TreePosterior, TreePrior
+from phloem.threads import share_tasks
+from phloem.trees.sample import TreeSample
+from phloem.trees.topology import TopologyBatch
+
+REGRAFTS = 2  # a round: they take half as long as going around the tree
+LEFT_OUT = 0.25  # of every chain, its beginning
+MOST_NODES = 20_000_000  # of the trees that are kept
+REPORTS, FEWEST_ROUNDS = 50, 10  # of progress, and between two of them
+
+
+class ChainStarts(NamedTuple):
+    """A tree for each chain."""
+
+    topologies: TopologyBatch
+    branch_lengths: FloatArray  # (chains, 2n-3)
+    distinct: int  # different ones among them
+
+
+def starts_from(draws: Draws, chains: int, *, stream: RandomStream) -> ChainStarts:
+    """Draws resampled by their weights, with as few or as many of each topology as its probability says."""
+    if chains < 1:
+        raise BadArgument(f"{chains} chains: ask for at least one.")
+    order = np.argsort(draws.group, kind="stable")
+    weights = draws.weighted().weights[order]
+    chosen = order[resample(weights, chains, float(stream.named("starts").generator().random()))]
+    topologies, lengths = draws.topologies[draws.group[chosen]], draws.branch_lengths[chosen].astype(np.float64)
+    return ChainStarts(topologies, lengths, len(np.unique(chosen)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChainTrees:
+    """The trees of several chains, as many of each, one chain after the other, in the order of time."""
+
+    taxa: tuple[str, ...]
+    topologies: TopologyBatch
+    branch_lengths: FloatArray  # (trees, 2n-3)
+    log_joint: FloatArray  # (trees,)  log p(Y, τ, q)
+    chains: int
+    rounds: int  # of each chain, those that are left out included
+    every: int  # rounds from one tree to the next
+    starts: int  # distinct ones
+    interchanges: float  # of a round, on average
+    regrafts: float  # accepted share
+
+    def __len__(self) -> int:
+        return len(self.log_joint)
+
+    @property
+    def by_chain(self) -> LongArray:
+        """Which trees each chain has, (chains, trees of one)."""
+        return np.arange(len(self)).reshape(self.chains, -1)
+
+    def sample(self) -> TreeSample:
+        """All of them, with equal weights."""
+        return self.select(np.arange(len(self)))
+
+    def select(self, trees: LongArray) -> TreeSample:
+        """Some of them, with equal weights."""
+        weights = np.full(len(trees), 1 / len(trees))
+        return TreeSample(self.taxa, self.topologies[trees], weights, self.branch_lengths[trees])
+
+
+class _States(NamedTuple):
+    """All chains between two reports."""
+
+    parents: IntArray  # (chains, nodes)  rooted on taxon 0
+    children: IntArray  # (chains, nodes, 2)
+    lengths: FloatArray  # (chains, nodes)
+    places: LongArray  # (chains, 2)
+    counters: LongArray  # (chains, 2)
+    changes: LongArray  # (chains, 2)
+
+    @classmethod
+    def at(cls, starts: ChainStarts, tree: SearchTree, stream: RandomStream) -> "_States":
+        """The chains at their starts. Which child is the first, and where the walk begins, is random."""
+        count, nodes = len(starts.topologies), starts.topologies.node_count
+        states = cls(
+            np.empty((count, nodes), np.int32),
+            np.empty((count, nodes, 2), np.int32),
+            np.empty((count, nodes)),
+            np.empty((count, 2), np.int64),
+            np.stack([np.zeros(count, np.int64), np.arange(count)], axis=1),
+            np.zeros((count, 2), np.int64),
+        )
+        for chain in range(count):
+            tree.place(starts.topologies[chain], starts.branch_lengths[chain])
+            states.parents[chain], states.children[chain], states.lengths[chain] = tree.copy_state()
+        taxa = starts.topologies.taxon_count
+        random = stream.named("places").generator().random((count, nodes + 1))
+        is_turned = random[:, :nodes] < 0.5
+        is_turned[:, :taxa] = False
+        states.children[is_turned] = states.children[is_turned][:, ::-1]
+        # From above to any node but taxon 0, from either child to an interior node, and from below to taxon 0.
+        places = [(node, side) for node in range(1, nodes) for side in range(3 if node >= taxa else 1)] + [(0, 1)]
+        states.places[:] = np.array(places)[(random[:, nodes] * len(places)).astype(np.int64)]
+        return states
+
+
+def run_chains(
+    target: TreePosterior,
+    taxa: tuple[str, ...],
+    starts: ChainStarts,
+    rounds: int,
+    *,
+    stream: RandomStream,
+    threads: int = 1,
+    progress: Callable[[float], None] | None = None,
+) -> ChainTrees:
+    """Run a chain from every start. The same stream gives the same trees, on any number of threads.
+
+    rounds: of each chain, the first quarter of which is left out.
+    """
+    prior = target.prior
+    if not isinstance(prior, TreePrior) or not target.likelihood.model.is_fixed:
+        raise BadArgument("chains: they know exponential lengths and models without free parameters only.")
+    if rounds < 1:
+        raise BadArgument(f"{rounds} rounds: ask for at least one.")
+    surface = Surface(target.likelihood.patterns, target.likelihood.model)
+    chains, nodes = len(starts.topologies), starts.topologies.node_count
+    left_out = int(LEFT_OUT * rounds)
+    every = max(1, -(-(rounds - left_out) * chains * nodes // MOST_NODES))
+    rows = max(1, (rounds - left_out) // every)
+    states = _States.at(starts, SearchTree(surface), stream)
+    key = stream.named("moves").key()
+    parents, lengths = np.empty((chains, rows, nodes), np.int32), np.empty((chains, rows, nodes))
+
+    def advance(first_row: int, last_row: int, rounds_a_row: int) -> None:
+        def work(first: int, last: int) -> None:
+            tree, sites = SearchTree(surface), np.empty(surface.width)
+            for chain in range(first, last):
+                own = _States(*(array[chain] for array in states))
+                tree.restore((own.parents, own.children, own.lengths))
+                tables = ChainTables(prior.rate, key, own.counters, own.places, own.changes, sites)
+                place = chain, slice(first_row, last_row)
+                tree.run_chain(tables, rounds_a_row, REGRAFTS, parents[place], lengths[place])
+                own.parents[:], own.children[:], own.lengths[:] = tree.copy_state()
+
+        share_tasks(chains, threads, work)
+
+    done = 0
+    for first_row, last_row, rounds_a_row in _blocks(rows, every, left_out):
+        advance(first_row, last_row, rounds_a_row)
+        done += (last_row - first_row) * rounds_a_row
+        if progress:
+            progress(done / (left_out + rows * every))
+    topologies, branch_lengths = _canonical(parents.reshape(-1, nodes), lengths.reshape(-1, nodes))
+    interchanges, regrafts = states.changes.sum(axis=0) / (chains * (left_out + rows * every))
+    return ChainTrees(
+        taxa,
+        topologies,
+        branch_lengths,
+        _log_joint(target, topologies, branch_lengths),
+        chains,
+        left_out + rows * every,
+        every,
+        starts.distinct,
+        float(interchanges),
+        float(regrafts) / REGRAFTS,
+    )
+
+
+def _blocks(rows: int, every: int, left_out: int) -> list[tuple[int, int, int]]:
+    """First row, last row and rounds a row of the parts between which there are reports.
+
+    What is left out comes first, one round a row, in rows that are written again later.
+    """
+    size = -(-max(FEWEST_ROUNDS, (rows * every + left_out) // REPORTS) // every)
+    first = [min(rows, size * every, left_out - done) for done in range(0, left_out, min(rows, size * every))]
+    kept = range(0, rows, size)
+    return [(0, count, 1) for count in first] + [(row, min(rows, row + size), every) for row in kept]
+
+
+def _canonical(parents: IntArray, lengths: FloatArray) -> tuple[TopologyBatch, FloatArray]:
+    """Trees that are rooted on taxon 0 as topologies, and their lengths, (trees, 2n-3)."""
+    trees = np.arange(len(parents))
+    top = (parents == 0).argmax(axis=1)
+    parents[trees, top], parents[:, 0] = -1, top
+    lengths[:, 0] = lengths[trees, top]
+    return TopologyBatch.with_lengths(parents, lengths)
+
+
+def _log_joint(target: TreePosterior, topologies: TopologyBatch, branch_lengths: FloatArray) -> FloatArray:
+    chunk = max(1, CHUNK_NODES // topologies.node_count)
+    found = []
+    with torch.no_grad():
+        for first in range(0, len(topologies), chunk):
+            part = slice(first, first + chunk)
+            found.append(target.log_joint(topologies[part], torch.from_numpy(branch_lengths[part])).numpy())
+    return np.concatenate(found)
