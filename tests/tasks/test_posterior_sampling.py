@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import phloem
 from phloem.errors import BadArgument
-from phloem.inference.draws import resample
-from phloem.tasks.posterior import sample_posterior, shortest_decimals
+from phloem.inference.draws import resample, shortest_decimals
+from phloem.tasks.posterior import sample_posterior
 
 
 @pytest.fixture(scope="module")

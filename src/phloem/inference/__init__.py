@@ -1,4 +1,4 @@
-"""From a target and a variational family to a posterior: training, evaluation, annealing, evidence, gaps."""
+"""From a target and a variational family to a posterior: training, evaluation, annealing, chains, evidence, gaps."""
 
 from typing import TYPE_CHECKING
 
@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from phloem.inference.annealing import AnnealingPath as AnnealingPath
     from phloem.inference.annealing import anneal as anneal
     from phloem.inference.annealing import plan_path as plan_path
+    from phloem.inference.chain_posterior import ChainPosterior as ChainPosterior
+    from phloem.inference.chains import ChainStarts as ChainStarts
+    from phloem.inference.chains import ChainTrees as ChainTrees
+    from phloem.inference.chains import run_chains as run_chains
     from phloem.inference.diagnostics import effective_sample_size as effective_sample_size
     from phloem.inference.diagnostics import pareto_shape as pareto_shape
     from phloem.inference.diagnostics import smooth as smooth

@@ -23,8 +23,10 @@ from phloem.search.surface import SearchTree, Surface
 from phloem.target.posterior import TreePosterior, TreePrior
 from phloem.threads import share_tasks
 from phloem.trees.sample import TreeSample
+from phloem.trees.splits import distinct_splits
 from phloem.trees.topology import TopologyBatch
 
+MOST_CLADES = 60  # that starts are ordered by
 REGRAFTS = 2  # a round: they take half as long as going around the tree
 LEFT_OUT = 0.25  # of every chain, its beginning
 MOST_NODES = 20_000_000  # of the trees that are kept
@@ -40,14 +42,32 @@ class ChainStarts(NamedTuple):
 
 
 def starts_from(draws: Draws, chains: int, *, stream: RandomStream) -> ChainStarts:
-    """Draws resampled by their weights, with as few or as many of each topology as its probability says."""
+    """Draws resampled by their weights.
+
+    Those with the same clades are side by side, the clades in doubt first, so that modes, topologies and clades have as
+    few or as many starts as their probabilities say, up to rounding.
+    """
     if chains < 1:
         raise BadArgument(f"{chains} chains: ask for at least one.")
-    order = np.argsort(draws.group, kind="stable")
-    weights = draws.weighted().weights[order]
-    chosen = order[resample(weights, chains, float(stream.named("starts").generator().random()))]
+    trees = draws.weighted()
+    rank = np.empty(len(draws.topologies), np.int64)
+    rank[_by_clades(draws.topologies, trees.topology_weights())] = np.arange(len(rank))
+    order = np.argsort(rank[draws.group], kind="stable")
+    chosen = order[resample(trees.weights[order], chains, float(stream.named("starts").generator().random()))]
     topologies, lengths = draws.topologies[draws.group[chosen]], draws.branch_lengths[chosen].astype(np.float64)
     return ChainStarts(topologies, lengths, len(np.unique(chosen)))
+
+
+def _by_clades(topologies: TopologyBatch, weights: FloatArray) -> LongArray:
+    """An order of topologies: by whether they have the split that is most in doubt, then the next, and so on."""
+    sets, number = distinct_splits(topologies)
+    share = np.bincount(number.ravel(), np.repeat(weights, number.shape[1]), minlength=len(sets))
+    doubtful = np.argsort(-share * (1 - share), kind="stable")[:MOST_CLADES]
+    column = np.full(len(sets), -1)
+    column[doubtful] = np.arange(len(doubtful))
+    has = np.zeros((len(topologies), len(doubtful) + 1), np.bool_)
+    np.put_along_axis(has, column[number], True, axis=1)  # those that are in no doubt are in the last column
+    return np.lexsort(has[:, -2::-1].T) if len(doubtful) else np.arange(len(topologies))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

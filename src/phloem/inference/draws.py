@@ -90,6 +90,11 @@ def resample(weights: FloatArray, count: int, offset: float) -> LongArray:
     return np.asarray(np.minimum(np.searchsorted(ends, points, side="right"), len(weights) - 1))
 
 
+def shortest_decimals(lengths: NDArray[np.float32]) -> FloatArray:
+    """The decimal numbers with the fewest digits that round to these, so that text of them is short."""
+    return lengths.astype("U").astype(np.float64)
+
+
 def join(parts: Sequence[Draws]) -> Draws:
     """The draws of several runs on the same taxa, joined.
 

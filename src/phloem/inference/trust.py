@@ -4,6 +4,7 @@ from typing import Literal, NamedTuple
 
 from phloem.arrays import FloatArray
 from phloem.inference.agreement import Agreement
+from phloem.inference.convergence import Convergence
 from phloem.inference.diagnostics import effective_sample_size, pareto_shape, smooth, unseen_share
 
 Level = Literal["good", "usable", "do not trust"]
@@ -16,6 +17,7 @@ TAIL_SHAPE = (0.5, 0.7)
 UNSEEN_SHARE = 0.005  # of the weight: less changes no probability by half of what counts as agreement of runs
 AVERAGE_DEVIATION = (0.01, 0.05)
 LARGEST_DEVIATION = (0.05, 0.1)
+SHRINK = (1.01, 1.05)  # R̂ (Vehtari et al. 2021)
 LIKELIHOOD_DIFFERENCE = (0.2, 1.0)  # nats; smaller ones do not matter, whatever their errors
 RESUME = "Finish training with phloem infer --resume."
 # All networks can do what the tables can, and more; so can the warped family what lognormals can.
@@ -78,6 +80,39 @@ def judge(
 def judge_weights(log_weights: FloatArray) -> Level:
     """How good draws are by their weights alone."""
     return _worst([_effective_draws(log_weights), _tail(log_weights)])
+
+
+def judge_chains(found: Convergence, chains: int, rounds: int) -> Trust:
+    """The verdict on so many Markov chains of so many rounds each."""
+    findings = (
+        Finding(
+            "R̂",
+            f"{found.shrink:.3f}",
+            _level(found.shrink, SHRINK),
+            "How much wider all chains together are than groups of them, of the log posterior and of the tree length.",
+        ),
+        Finding(
+            "Average standard deviation of split frequencies",
+            f"{found.groups.average:.4f} between groups of chains, {found.halves.average:.4f} between halves",
+            _level(max(found.groups.average, found.halves.average), AVERAGE_DEVIATION),
+            "Over clades with a probability of at least 0.1 in one of them. Groups differ where chains are too short; "
+            "the first half of the time differs from the second where they were still on the way.",
+        ),
+        Finding(
+            "Effective sample size",
+            f"{found.effective:,.0f}",
+            _level(-found.effective, tuple(-limit for limit in ENOUGH_DRAWS)),
+            "How many independent trees would make the least certain clade as certain as it is.",
+        ),
+    )
+    level = _worst(findings)
+    if level == "good":
+        advice = "Nothing to worry about."
+    elif _level(found.halves.average, AVERAGE_DEVIATION) == "good" and findings[0].level == "good":
+        advice = f"More chains (--chains {2 * chains}) make it more certain."
+    else:
+        advice = f"The chains are too short: run them longer (--rounds {2 * rounds})."
+    return Trust(level, findings, advice)
 
 
 def _effective_draws(log_weights: FloatArray) -> Finding:

@@ -28,9 +28,9 @@ from phloem.tasks.posterior import (
     summary_trees,
 )
 from phloem.tasks.run_files import EXPORTS, InferRun, infer_run, stars
-from phloem.trees.branch_lengths import topology_lengths
+from phloem.trees.branch_lengths import SplitLengths, topology_lengths
 from phloem.trees.consensus import SummaryTree
-from phloem.trees.sample import credible_set_size
+from phloem.trees.sample import GroupedTrees, TreeSample, credible_set_size
 from phloem.trees.splits import split_bits, unpack_bits
 from phloem.trees.writing import (
     is_nexus_name,
@@ -99,7 +99,7 @@ def about_summary_trees(posterior: Posterior) -> list[str]:
     """What a file of summary trees says of them, in lines of ASCII."""
     draws = posterior.summary.draws
     worth = counted(round(draws.effective_sample_size), "independent posterior tree")
-    return [f"{_release()}: summary trees of {draws.count:,} weighted draws, worth {worth}", *_verdict(posterior)]
+    return [f"{release()}: summary trees of {draws.count:,} weighted draws, worth {worth}", *_verdict(posterior)]
 
 
 def about_sample(posterior: Posterior, sample: PosteriorSample) -> list[str]:
@@ -120,7 +120,7 @@ def about_sample(posterior: Posterior, sample: PosteriorSample) -> list[str]:
             repeats(sample),
             f"Tracer counts repeats as independent and will show an ESS near {count:,}: take {worth:,} instead.",
         ]
-    return [f"{_release()}: {lines[0]}", *lines[1:], *_verdict(posterior)]
+    return [f"{release()}: {lines[0]}", *lines[1:], *_verdict(posterior)]
 
 
 def repeats(sample: PosteriorSample) -> str:
@@ -131,7 +131,8 @@ def repeats(sample: PosteriorSample) -> str:
     )
 
 
-def _release() -> str:
+def release() -> str:
+    """What files say that they are from."""
     return f"phloem {version('phloem')}"
 
 
@@ -164,6 +165,17 @@ class SampleFiles(NamedTuple):
     lengths: Path | None = None
 
 
+def check_sample_files(directory: Path, files: SampleFiles) -> None:
+    """Raise unless all of them can be written, and none is in the place of another or of the run's own."""
+    wanted = [path for path in files if path is not None]
+    if len({path.resolve() for path in wanted}) < len(wanted):
+        raise BadArgument("--out, --log and --lengths: name different files.")
+    is_nexus_name(files.trees)
+    for path in wanted:
+        infer_run(directory).refuse_overwriting(path)
+        check_can_write(path)
+
+
 def write_sample(
     directory: Path,
     files: SampleFiles,
@@ -176,28 +188,27 @@ def write_sample(
     """Write trees of a run; returns what was done, in lines."""
     if weighted and not is_nexus_name(files.trees):
         raise BadArgument(f"{files.trees}: Newick has no place for weights. Name a .nex file, or leave out --weighted.")
-    wanted = [path for path in files if path is not None]
-    if len({path.resolve() for path in wanted}) < len(wanted):
-        raise BadArgument("--out, --log and --lengths: name different files.")
-    is_nexus_name(files.trees)
-    for path in wanted:
-        infer_run(directory).refuse_overwriting(path)
-        check_can_write(path)
+    check_sample_files(directory, files)
     posterior = open_posterior(directory, progress=progress)
     sample = sample_posterior(posterior, count, seed=seed, weighted=weighted)
     about = about_sample(posterior, sample)
-    if is_nexus_name(files.trees):
-        write_nexus(sample.trees, files.trees, comments=about)
-    else:
-        write_newick(sample.trees, files.trees)
+    write_tree_file(sample.trees, files.trees, about)
     if files.trace is not None:
         write_trace(sample, files.trace, about)
     if files.lengths is not None:
-        write_text(files.lengths, format_lengths(posterior))
+        write_text(files.lengths, format_lengths(posterior.trees, posterior.branch_lengths))
     return list(_report(posterior, sample, files))
 
 
-def format_lengths(posterior: Posterior) -> str:
+def write_tree_file(trees: TreeSample, path: Path, about: Sequence[str]) -> None:
+    """Write trees as NEXUS, with comments, or as Newick, by the file's name."""
+    if is_nexus_name(path):
+        write_nexus(trees, path, comments=about)
+    else:
+        write_newick(trees, path)
+
+
+def format_lengths(trees: GroupedTrees, splits: SplitLengths) -> str:
     """Branch lengths over all trees that have the branch (`all`), and on each topology of the 95 % credible set.
 
     Members are on the side without the first taxon, as stars; the first taxon's own branch has itself alone.
@@ -205,11 +216,9 @@ def format_lengths(posterior: Posterior) -> str:
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(LENGTH_COLUMNS)
-    splits = posterior.branch_lengths
     columns = (splits.mean, splits.deviation, splits.median, splits.lower, splits.upper)
     for members, frequency, *row in zip(splits.members, splits.frequency.tolist(), *columns, strict=True):
         writer.writerow(["all", frequency, stars(members), *map(float, row)])
-    trees = posterior.trees
     weights = trees.topology_weights()
     order = np.argsort(-weights, kind="stable")
     for rank, number in enumerate(order[: min(MOST_TOPOLOGIES, credible_set_size(weights[order], 0.95))].tolist(), 1):

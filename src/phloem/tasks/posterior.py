@@ -6,7 +6,7 @@
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from phloem.arrays import FloatArray, LongArray
 from phloem.config import InferConfig
 from phloem.data.alignment import Alignment
 from phloem.data.patterns import summarize as summarize_alignment
 from phloem.errors import BadArgument, FileProblem, PhloemError, counted
-from phloem.inference.draws import Draws, join, read_draws, resample
+from phloem.inference.chain_posterior import USUAL_CHAINS, USUAL_ROUNDS, ChainPosterior, chains_from
+from phloem.inference.draws import Draws, join, read_draws, resample, shortest_decimals
 from phloem.inference.evaluation import Estimated
 from phloem.inference.summary import Summary
 from phloem.inference.training import Report
@@ -49,6 +49,7 @@ from phloem.tasks.run_files import (
     read_topologies,
     restore_training,
 )
+from phloem.threads import physical_cores
 from phloem.trees.branch_lengths import SplitLengths, split_lengths
 from phloem.trees.consensus import (
     SummaryTree,
@@ -269,6 +270,31 @@ class Posterior:
         """Posterior trees with branch lengths, all of the same weight or each with its own; 1,000 by default."""
         return sample_posterior(self, count, seed=seed, weighted=weighted).trees
 
+    def chains(
+        self,
+        chains: int = USUAL_CHAINS,
+        rounds: int = USUAL_ROUNDS,
+        *,
+        seed: int = 1,
+        threads: int | None = None,
+        progress: Callable[[float], None] | None = None,
+    ) -> ChainPosterior:
+        """Markov chains from the draws, which may leave the support: their trees, and how far all agree.
+
+        The same seed gives the same trees on any number of threads: the physical cores, by default.
+        """
+        return chains_from(
+            self.draws,
+            self.target,
+            [run.model.network for run in self.runs or (self,)],
+            self.clades,
+            chains=chains,
+            rounds=rounds,
+            stream=RandomStream(seed, "chains"),
+            threads=physical_cores() if threads is None else threads,
+            progress=progress,
+        )
+
     def summary_trees(
         self, *, threshold: float = 0.5, outgroup: Sequence[str] = (), midpoint: bool = False
     ) -> dict[str, SummaryTree]:
@@ -352,11 +378,6 @@ def sample_posterior(
 def _effective_size(weights: FloatArray, times: LongArray) -> float:
     """Resampling adds nothing to what the weighted draws are worth, and counts a repeated draw once for its weight."""
     return min(1 / float(weights @ weights), float(times.sum() ** 2 / (times**2).sum()))
-
-
-def shortest_decimals(lengths: NDArray[np.float32]) -> FloatArray:
-    """The decimal numbers with the fewest digits that round to these, so that text of them is short."""
-    return lengths.astype("U").astype(np.float64)
 
 
 def _ranks(weights: FloatArray) -> LongArray:

@@ -1,0 +1,120 @@
+"""What Markov chains from the draws of a run say: of the posterior, of themselves, and of the run."""
+
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from phloem.arrays import LongArray
+from phloem.errors import BadArgument, counted
+from phloem.inference.chains import ChainTrees, run_chains, starts_from
+from phloem.inference.convergence import ERRORS, ChainSplits, Convergence, chain_splits, convergence
+from phloem.inference.draws import Draws, shortest_decimals
+from phloem.inference.trust import Trust, judge_chains
+from phloem.random_streams import RandomStream
+from phloem.target.posterior import TreePosterior
+from phloem.trees.sample import TreeSample
+from phloem.trees.splits import SplitFrequencies
+from phloem.variational.sbn import SubsplitNetwork
+
+USUAL_CHAINS, USUAL_ROUNDS = 400, 200
+USUAL_COUNT = 1000  # trees of a sample
+NOTABLE = 0.01  # of the probability: a smaller share outside the support, or difference of a clade, goes without saying
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChainPosterior:
+    """The posterior by Markov chains. `print` shows how far they have converged."""
+
+    trees: ChainTrees
+    splits: ChainSplits
+    found: Convergence
+
+    @property
+    def trust(self) -> Trust:
+        """How far the chains have converged."""
+        return judge_chains(self.found, self.trees.chains, self.trees.rounds)
+
+    @property
+    def clades(self) -> SplitFrequencies:
+        """Every split that was seen, with its probability."""
+        return self.splits.frequencies
+
+    def chosen(self, count: int | None = None) -> LongArray:
+        """Numbers of trees, evenly spaced over all chains: 1,000 by default, or all if there are fewer."""
+        if count is None:
+            count = min(USUAL_COUNT, len(self.trees))
+        if not 1 <= count <= len(self.trees):
+            have = counted(len(self.trees), "tree")
+            raise BadArgument(f"--count {count:,}: the chains have {have}. Ask for 1 to as many, or for more --rounds.")
+        return np.arange(count) * len(self.trees) // count
+
+    def sample(self, count: int | None = None) -> TreeSample:
+        """Trees with branch lengths, evenly spaced over all chains, all of the same weight."""
+        found = self.trees.select(self.chosen(count))
+        lengths = found.branch_lengths
+        assert lengths is not None
+        return TreeSample(found.taxa, found.topologies, found.weights, shortest_decimals(lengths.astype(np.float32)))
+
+    def describe(self, width: int = 80) -> list[str]:
+        """Lines for a terminal."""
+        return [line for paragraph in self._sentences() for line in textwrap.wrap(paragraph, width)]
+
+    def _sentences(self) -> Iterator[str]:
+        found = self.found
+        yield self.about()
+        yield (
+            f"R̂ {found.shrink:.3f}; the average standard deviation of split frequencies is "
+            f"{found.groups.average:.4f} between groups of chains and {found.halves.average:.4f} between halves of "
+            f"their time; no clade's probability is less certain than ± {found.largest_error:.4f}."
+        )
+        outside, difference = found.outside, found.difference
+        share = f"{100 * outside.value:.2g} % of the posterior (± {100 * outside.error:.2g} %)"
+        yield f"Outside the support of Q lies {share}."
+        yield (
+            f"The run's own clade probabilities differ from these by up to {difference.value:.3f}: "
+            f"{difference.run:.3f} against {difference.chains.value:.3f} ± {difference.chains.error:.3f}."
+        )
+        level = self.trust.level
+        yield f"can the chains be trusted? {level if level == 'good' else level.upper()}. {self.trust.advice}"
+        if self.is_run_off and level == "good":
+            yield "The run itself misses part of the posterior: take these trees, not its own."
+
+    @property
+    def is_run_off(self) -> bool:
+        """Whether the run differs from the chains by more than their errors and more than hardly."""
+        outside = self.found.outside
+        return max(outside.value - ERRORS * outside.error, self.found.difference.beyond_errors) > NOTABLE
+
+    def about(self) -> str:
+        """What the trees are, in a sentence."""
+        trees = self.trees
+        starts = counted(trees.starts, "distinct draw")
+        worth = counted(round(self.found.effective), "independent one")
+        return (
+            f"{counted(trees.chains, 'Markov chain')} of {counted(trees.rounds, 'round')} each, from {starts} of the "
+            f"run, the first quarter left out: {counted(len(trees), 'tree')}, worth {worth}."
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(self.describe())
+
+
+def chains_from(
+    draws: Draws,
+    target: TreePosterior,
+    networks: Sequence[SubsplitNetwork],
+    clades: SplitFrequencies,
+    *,
+    chains: int,
+    rounds: int,
+    stream: RandomStream,
+    threads: int = 1,
+    progress: Callable[[float], None] | None = None,
+) -> ChainPosterior:
+    """Run chains from draws. networks: that the draws are from. clades: with their probabilities by the draws."""
+    starts = starts_from(draws, chains, stream=stream)
+    trees = run_chains(target, draws.taxa, starts, rounds, stream=stream, threads=threads, progress=progress)
+    splits = chain_splits(trees)
+    return ChainPosterior(trees, splits, convergence(trees, splits, networks, clades))
