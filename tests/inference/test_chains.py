@@ -29,7 +29,7 @@ MODELS = {
     "JC": jc69(),
     "GTR+I+G": gtr([1, 3, 0.5, 0.7, 4, 1], [0.3, 0.2, 0.15, 0.35], SiteRates(shape=0.6, invariant=0.2)),
 }
-CHAINS = 4000
+CHAINS = 3000
 
 
 def target_of(alignment: Alignment, model: str) -> TreePosterior:

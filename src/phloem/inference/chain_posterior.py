@@ -70,7 +70,7 @@ class ChainPosterior:
             f"their time; no clade's probability is less certain than ± {found.largest_error:.4f}."
         )
         outside, difference = found.outside, found.difference
-        share = f"{100 * outside.value:.2g} % of the posterior (± {100 * outside.error:.2g} %)"
+        share = f"{100 * outside.value:.3g} % of the posterior (± {100 * outside.error:.2g} %)"
         yield f"Outside the support of Q lies {share}."
         yield (
             f"The run's own clade probabilities differ from these by up to {difference.value:.3f}: "
