@@ -75,7 +75,8 @@ def test_chains_agree_with_a_good_run(finished_run):
         (["--chains", "2", "--rounds", "4", "--count", "7"], "--count 7: the chains have 6 trees"),
     ],
 )
-def test_what_is_refused(finished_run, capsys, options, said):
+def test_what_is_refused_before_chains_run(finished_run, capsys, monkeypatch, options, said):
+    monkeypatch.setattr("phloem.tasks.posterior.chains_from", None)
     assert run(["sample", str(finished_run), "--out", "c.nex", *options]) == 2
     assert said in complaint(capsys)
     assert not Path("c.nex").exists()

@@ -69,14 +69,17 @@ def expected_rows(posterior: Posterior, numbers: list[int]) -> dict[str, list[fl
 
 
 def test_lengths_over_all_trees_are_those_of_the_trees_with_the_branch(posterior):
-    found, expected = rows_of(format_lengths(posterior), "all"), expected_rows(posterior, [0, 1, 2])
+    found, expected = (
+        rows_of(format_lengths(posterior.trees, posterior.branch_lengths), "all"),
+        expected_rows(posterior, [0, 1, 2]),
+    )
     assert found.keys() == expected.keys()
     for members, row in found.items():
         assert row == pytest.approx(expected[members], rel=1e-9)
 
 
 def test_lengths_on_topologies_are_those_of_the_credible_set_the_most_probable_first(posterior):
-    text = format_lengths(posterior)
+    text = format_lengths(posterior.trees, posterior.branch_lengths)
     shares = posterior.trees.topology_weights()
     assert shares[2] > shares[1] > shares[0]
     assert shares[2] < 0.95 < shares[2] + shares[1]
@@ -90,6 +93,6 @@ def test_lengths_on_topologies_are_those_of_the_credible_set_the_most_probable_f
 
 def test_no_more_topologies_have_lengths_than_a_table_can_bear(posterior, monkeypatch):
     monkeypatch.setattr(exports, "MOST_TOPOLOGIES", 1)
-    text = format_lengths(posterior)
+    text = format_lengths(posterior.trees, posterior.branch_lengths)
     assert len(rows_of(text, "1")) == 7
     assert not rows_of(text, "2")

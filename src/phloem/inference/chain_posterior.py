@@ -45,9 +45,7 @@ class ChainPosterior:
         """Numbers of trees, evenly spaced over all chains: 1,000 by default, or all if there are fewer."""
         if count is None:
             count = min(USUAL_COUNT, len(self.trees))
-        if not 1 <= count <= len(self.trees):
-            have = counted(len(self.trees), "tree")
-            raise BadArgument(f"--count {count:,}: the chains have {have}. Ask for 1 to as many, or for more --rounds.")
+        check_count(count, len(self.trees))
         return np.arange(count) * len(self.trees) // count
 
     def sample(self, count: int | None = None) -> TreeSample:
@@ -99,6 +97,13 @@ class ChainPosterior:
 
     def __str__(self) -> str:
         return "\n".join(self.describe())
+
+
+def check_count(count: int, have: int) -> None:
+    """Raise unless chains that keep so many trees have as many as are asked for."""
+    if not 1 <= count <= have:
+        trees = counted(have, "tree")
+        raise BadArgument(f"--count {count:,}: the chains have {trees}. Ask for 1 to as many, or for more --rounds.")
 
 
 def chains_from(

@@ -160,9 +160,7 @@ def run_chains(
         raise BadArgument(f"{rounds} rounds: ask for at least one.")
     surface = Surface(target.likelihood.patterns, target.likelihood.model)
     chains, nodes = len(starts.topologies), starts.topologies.node_count
-    left_out = int(LEFT_OUT * rounds)
-    every = max(1, -(-(rounds - left_out) * chains * nodes // MOST_NODES))
-    rows = max(1, (rounds - left_out) // every)
+    left_out, every, rows = kept_rounds(chains, rounds, nodes)
     states = _States.at(starts, SearchTree(surface), stream)
     key = stream.named("moves").key()
     parents, lengths = np.empty((chains, rows, nodes), np.int32), np.empty((chains, rows, nodes))
@@ -200,6 +198,13 @@ def run_chains(
         float(interchanges),
         float(regrafts) / REGRAFTS,
     )
+
+
+def kept_rounds(chains: int, rounds: int, nodes: int) -> tuple[int, int, int]:
+    """How many rounds of a chain are left out, how many there are from one kept tree to the next, and kept trees."""
+    left_out = int(LEFT_OUT * rounds)
+    every = max(1, -(-(rounds - left_out) * chains * nodes // MOST_NODES))
+    return left_out, every, max(1, (rounds - left_out) // every)
 
 
 def _blocks(rows: int, every: int, left_out: int) -> list[tuple[int, int, int]]:

@@ -7,7 +7,8 @@ import torch
 
 from phloem.arrays import FloatArray, LongArray
 from phloem.errors import counted
-from phloem.inference.chain_posterior import USUAL_ROUNDS, ChainPosterior
+from phloem.inference.chain_posterior import USUAL_ROUNDS, ChainPosterior, check_count
+from phloem.inference.chains import kept_rounds
 from phloem.storage.files import write_text
 from phloem.target.posterior import Prior
 from phloem.tasks.exports import (
@@ -37,7 +38,11 @@ def write_chains(
     """Run chains from the draws of a run and write their trees; returns what was done, in lines."""
     check_sample_files(directory, files)
     posterior = open_posterior(directory)
-    found = posterior.chains(chains, rounds or USUAL_ROUNDS, seed=seed, threads=threads, progress=progress)
+    rounds = rounds or USUAL_ROUNDS
+    if count is not None:  # before they run
+        *_, kept = kept_rounds(chains, rounds, posterior.topologies.topologies.node_count)
+        check_count(count, chains * kept)
+    found = posterior.chains(chains, rounds, seed=seed, threads=threads, progress=progress)
     chosen = found.chosen(count)
     sample = found.sample(count)
     about = [f"{release()}: {counted(len(sample), 'tree')}, evenly spaced. {found.about()}", *_verdict(found)]
