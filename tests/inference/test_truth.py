@@ -66,7 +66,7 @@ def clade_errors(exact: SplitFrequencies, model: JointModel, target: TreePosteri
 @cache
 def exact_of_all_topologies(taxa: int) -> tuple[np.ndarray, float, float]:
     """It takes longer than a training, so that tests of as many taxa share it."""
-    return exact_posterior(all_topologies(taxa), compress(evolved(taxa, 50, seed=3)), samples=30_000, seed=1)
+    return exact_posterior(all_topologies(taxa), compress(evolved(taxa, 50, seed=3)), samples=60_000, seed=1)
 
 
 @pytest.mark.slow
