@@ -69,6 +69,7 @@ def test_chains_agree_with_a_good_run(finished_run):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (["--chains", "1"], "--chains"),
         (["--rounds", "5"], "--rounds: is that of chains"),
         (["--threads", "1"], "--threads: is that of chains"),
         (["--chains", "5", "--weighted"], "--chains and --weighted"),

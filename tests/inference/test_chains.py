@@ -175,6 +175,8 @@ def test_starts_are_draws_by_their_weights():
     times = np.bincount(starts.branch_lengths[:, 0].astype(int))
     np.testing.assert_allclose(times, [100, 200, 300, 200, 200], atol=1)
     assert starts.distinct == 5
+    with pytest.raises(BadArgument, match="--chains 1: ask for two or more"):
+        starts_from(draws, 1, stream=STREAM)
     first = starts.branch_lengths[:, 0].astype(int)
     assert starts.topologies.equal(topologies[group[first]]).all()
 

@@ -53,7 +53,7 @@ def sample(
     chains: Annotated[
         int | None,
         typer.Option(
-            min=1,
+            min=2,
             metavar="N",
             help="Write the trees of N Markov chains from the draws, which may leave the run's support.",
             show_default="none",

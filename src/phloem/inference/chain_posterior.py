@@ -10,7 +10,7 @@ from phloem.arrays import LongArray
 from phloem.errors import BadArgument, counted
 from phloem.inference.chains import ChainTrees, run_chains, starts_from
 from phloem.inference.convergence import ERRORS, ChainSplits, Convergence, chain_splits, convergence
-from phloem.inference.draws import Draws, shortest_decimals
+from phloem.inference.draws import USUAL_COUNT, Draws, shortest_decimals
 from phloem.inference.trust import Trust, judge_chains
 from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
@@ -19,7 +19,6 @@ from phloem.trees.splits import SplitFrequencies
 from phloem.variational.sbn import SubsplitNetwork
 
 USUAL_CHAINS, USUAL_ROUNDS = 400, 200
-USUAL_COUNT = 1000  # trees of a sample
 NOTABLE = 0.01  # of the probability: a smaller share outside the support, or difference of a clade, goes without saying
 
 

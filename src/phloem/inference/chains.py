@@ -47,8 +47,8 @@ def starts_from(draws: Draws, chains: int, *, stream: RandomStream) -> ChainStar
     Those with the same clades are side by side, the clades in doubt first, so that modes, topologies and clades have as
     few or as many starts as their probabilities say, up to rounding.
     """
-    if chains < 1:
-        raise BadArgument(f"{chains} chains: ask for at least one.")
+    if chains < 2:
+        raise BadArgument(f"--chains {chains}: ask for two or more, as they are judged by how far they agree.")
     trees = draws.weighted()
     rank = np.empty(len(draws.topologies), np.int64)
     rank[_by_clades(draws.topologies, trees.topology_weights())] = np.arange(len(rank))

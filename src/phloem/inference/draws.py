@@ -27,6 +27,7 @@ TYPES = {
     "log_q_topology": np.float64,
     "log_q_branches": np.float64,
 }
+USUAL_COUNT = 1000  # trees of a sample
 ANNEALED = "annealed"  # in the file of annealed draws only
 
 

@@ -21,6 +21,7 @@ from phloem.data.alignment import Alignment
 from phloem.data.patterns import summarize as summarize_alignment
 from phloem.errors import BadArgument, FileProblem, PhloemError, counted
 from phloem.inference.chain_posterior import USUAL_CHAINS, USUAL_ROUNDS, ChainPosterior, chains_from
+from phloem.inference.draws import USUAL_COUNT as USUAL_COUNT
 from phloem.inference.draws import Draws, join, read_draws, resample, shortest_decimals
 from phloem.inference.evaluation import Estimated
 from phloem.inference.summary import Summary
@@ -63,7 +64,6 @@ from phloem.trees.sample import GroupedTrees, TreeSample
 from phloem.trees.splits import SplitFrequencies, split_frequencies
 from phloem.variational.joint import JointModel, read_parameters
 
-USUAL_COUNT = 1000  # trees of a sample
 CLOUD_TREES = 200
 
 

@@ -37,7 +37,7 @@ from phloem.kernels.search.branch import (
     fill_terms,
     log_likelihood,
 )
-from phloem.kernels.search.moves import LOWER, UPPER, cut_off, join_pair, scratch_end
+from phloem.kernels.search.moves import LOWER, UPPER, join_pair, scratch_end, take_out
 from phloem.kernels.search.partials import (
     TreeTables,
     end_above,
@@ -184,13 +184,7 @@ def _regraft(tree, rates, patterns, branch, chain, room, counts, matrices):
         return False
     blocks, categories = tree.below.shape[1], tree.below.shape[2]
     old_length = tree.lengths[sibling_of(tree.parent, tree.children, node)]
-    sibling = cut_off(tree, node)
-    fill_matrices(tree.matrices[sibling], rates, tree.lengths[sibling])
-    changed = tree.parent[sibling]
-    while changed > 0:
-        fill_below(tree, rates.equal, changed)
-        changed = tree.parent[changed]
-    fill_all_above(tree, rates)
+    sibling = take_out(tree, rates, node)
     count = list_from_top(tree.children, tree.order)
     shares, log_weights = np.empty(count), np.empty(count)
     for number in range(count):

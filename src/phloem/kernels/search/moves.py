@@ -136,6 +136,19 @@ def cut_off(tree: TreeTables, node: int) -> int:
 
 
 @vector_kernel
+def take_out(tree, rates, node):
+    """Like `cut_off`, with the partials of the rest made up to date, as those below were before."""
+    sibling = cut_off(tree, node)
+    fill_matrices(tree.matrices[sibling], rates, tree.lengths[sibling])
+    changed = tree.parent[sibling]
+    while changed > 0:
+        fill_below(tree, rates.equal, changed)
+        changed = tree.parent[changed]
+    fill_all_above(tree, rates)
+    return sibling
+
+
+@vector_kernel
 def graft_into(tree: TreeTables, node: int, place: int) -> None:
     """Put a subtree that was cut off into the middle of the branch above `place`."""
     graft(tree.parent, tree.children, node, place)
@@ -160,13 +173,7 @@ def score_regrafts(
     blocks, categories = tree.below.shape[1], tree.below.shape[2]
     parent, children, lengths = tree.parent.copy(), tree.children.copy(), tree.lengths.copy()
     fill_all_below(tree, rates)
-    sibling = cut_off(tree, node)
-    fill_matrices(tree.matrices[sibling], rates, tree.lengths[sibling])
-    changed = tree.parent[sibling]
-    while changed > 0:
-        fill_below(tree, rates.equal, changed)
-        changed = tree.parent[changed]
-    fill_all_above(tree, rates)
+    sibling = take_out(tree, rates, node)
     room = np.empty((1, blocks, categories, 4, LANES), np.float32)
     counts = np.empty((1, blocks, LANES), np.int32)
     half = np.empty((categories, MATRIX), np.float32)
