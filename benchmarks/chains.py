@@ -37,7 +37,7 @@ def main() -> None:
         difference = split_deviation([chain.clades, reference]).largest_difference
         print(
             f"{chains:>6}{seconds:>9.1f}{found.shrink:>7.3f}{found.groups.average:>9.4f}{found.halves.average:>9.4f}"
-            f"{found.effective:>11,.0f}{found.largest_error:>9.4f}{difference:>12.4f}{found.outside.value:>9.4f}",
+            f"{found.effective:>11,.0f}{found.largest_error:>9.4f}{difference:>12.4f}{chain.check.outside.value:>9.4f}",
             flush=True,
         )
     own = split_deviation([posterior.clades, reference]).largest_difference

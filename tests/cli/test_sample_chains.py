@@ -60,8 +60,8 @@ def test_chains_agree_with_a_good_run(finished_run):
     posterior = phloem.load_posterior(finished_run)
     found = posterior.chains(200, 60)
     assert found.trust.level == "good"
-    assert found.found.outside.value < 0.01
-    assert found.found.difference.value < 0.05
+    assert found.check.outside.value < 0.01
+    assert found.check.difference.value < 0.05
     own = posterior.trees.branch_lengths.sum(axis=1) @ posterior.trees.weights
     assert found.trees.branch_lengths.sum(axis=1).mean() == pytest.approx(own, rel=0.02)
 

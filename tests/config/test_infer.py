@@ -121,6 +121,7 @@ def test_presets_and_changes_to_them():
     assert (standard.ramp, standard.rate, standard.topology_rate_factor) == (0.75, 0.003, 10.0)
     assert standard.refit == 5.0
     assert [PRESETS[name].evaluation.anneal for name in ("paper", "standard", "quick")] == [0, 5000, 5000]
+    assert [PRESETS[name].evaluation.chains for name in ("paper", "standard", "quick")] == [0, 100, 100]
     assert (standard.clipping, standard.doubly_reparameterized, standard.decay) == (3.0, True, "cosine")
     assert [PRESETS[name].family for name in ("paper", "standard", "quick")] == ["lognormal", "warped", "warped"]
     assert preset("paper", steps=None) == PRESETS["paper"].training
@@ -220,6 +221,7 @@ CASES = {
     "evaluation.reports": ("", "100", "10"),
     "evaluation.report_samples": ("", "200", "10"),
     "evaluation.anneal": ("", "5000", "0"),
+    "evaluation.chains": ("", "100", "0"),
 }
 
 

@@ -163,7 +163,7 @@ BAD_TEXTS = {
     "nothing like it in a section": (
         "[evaluation]\nzebra = 1",
         "run.toml: unknown setting 'evaluation.zebra'. Known settings: samples, repeats, reports, report_samples, "
-        "anneal.",
+        "anneal, chains.",
     ),
     "the right name in the wrong place": ("steps = 5", "unknown setting 'steps'. Did you mean 'training.steps'?"),
     "a section for a number": (

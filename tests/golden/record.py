@@ -50,7 +50,7 @@ COMMANDS = (
 )
 TARGET = "../data/density/eight_taxa_target.tsv.gz"
 # What took no part in results when these were first recorded stays out.
-PLAIN = "--preset quick --family lognormal --set training.refit=0 --set evaluation.anneal=0"
+PLAIN = "--preset quick --family lognormal --set training.refit=0 --set evaluation.anneal=0 --set evaluation.chains=0"
 ONE_RUN = f"{PLAIN} --runs 1 --threads 1 --out run"
 FEW_DRAWS = "--samples 200 --repeats 10"
 DS1 = f"infer ../data/alignments/DS1.fasta --trees ../data/ufboot/DS1 {ONE_RUN} --steps 500 {FEW_DRAWS}"

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import phloem
-from phloem.inference.agreement import compare_runs
+from phloem.inference.agreement import Measured, compare_runs
+from phloem.inference.chain_check import ChainCheck, CladeDifference
 from phloem.inference.draws import Draws
 from phloem.inference.evaluation import Estimated, Evaluation
 from phloem.inference.measurement import Annealed, PlainDraws
@@ -44,10 +45,15 @@ def annealed_run() -> Summary:
     return replace(summary, annealed=Annealed(60, 11, 2, 4, PlainDraws(summary.evaluation, 500, 30.5, None)))
 
 
+def checked_run() -> Summary:
+    difference = CladeDifference(0.25, Measured(0.5, 0.125), 0.0)
+    return replace(one_run(), check=ChainCheck(100, 80, Measured(0.75, 0.25), difference))
+
+
 SUMMARIES = pytest.mark.parametrize(
     ("summary", "keys"),
-    [(one_run(), OF_ONE_RUN), (two_runs(), OF_SEVERAL_RUNS), (annealed_run(), OF_ONE_RUN)],
-    ids=["one run", "several", "annealed"],
+    [(one_run(), OF_ONE_RUN), (two_runs(), OF_SEVERAL_RUNS), (annealed_run(), OF_ONE_RUN), (checked_run(), OF_ONE_RUN)],
+    ids=["one run", "several", "annealed", "checked"],
 )
 
 
@@ -75,7 +81,7 @@ def test_numbers_are_under_their_names(summary, keys):
     assert found["distinct_topologies"] == 15
 
 
-OPTIONAL = {"annealed", "taxa", "family", "stopped_early", "skipped_steps", "runs", "best_run", "agreement"}
+OPTIONAL = {"annealed", "chains", "taxa", "family", "stopped_early", "skipped_steps", "runs", "best_run", "agreement"}
 
 
 @SUMMARIES

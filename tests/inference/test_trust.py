@@ -5,6 +5,7 @@ import pytest
 
 from phloem.config.infer import BRANCH_MODELS
 from phloem.inference.agreement import Agreement, Measured
+from phloem.inference.chain_check import ChainCheck, CladeDifference
 from phloem.inference.diagnostics import effective_sample_size, smooth
 from phloem.inference.trust import LEVELS, Trust, judge, judge_weights
 from phloem.trees.splits import SplitDeviation
@@ -18,6 +19,11 @@ def agreement(difference: float = 0.01, error: float = 0.02, average: float = 0.
     estimates = (Measured(-10.0, 0.01), Measured(-10.0 - difference, 0.01))
     splits = SplitDeviation(average, largest, largest * 1.5)
     return Agreement(estimates, (0.5, 0.5), Measured(difference, error), splits)
+
+
+def check(outside: float = 0.001, error: float = 0.0005, beyond: float = 0.0) -> ChainCheck:
+    difference = CladeDifference(0.4, Measured(0.41 + beyond, 0.01), beyond)
+    return ChainCheck(100, 100, Measured(outside, error), difference)
 
 
 def levels(trust: Trust) -> dict[str, str]:
@@ -69,6 +75,47 @@ def test_weights_alone_are_judged_by_their_number_and_their_tail(monkeypatch):
     monkeypatch.setattr("phloem.inference.trust.pareto_shape", lambda _weights: 0.8)
     monkeypatch.setattr("phloem.inference.trust.unseen_share", lambda _weights: 0.01)
     assert judge_weights(np.zeros(150)) == judge_weights(EVEN) == "do not trust"
+
+
+def test_chains_that_find_nothing_else_leave_the_verdict_as_it_is():
+    trust = judge(EVEN, agreement(), check(), **DONE)
+    assert trust.level == "good"
+    assert trust.advice == "Nothing to worry about."
+    outside, clades = trust.findings[-2:]
+    assert (outside.name, outside.value) == ("Outside the support", "0.1 % ± 0.05 %")
+    assert (clades.name, clades.value) == (
+        "Clades by chains",
+        "0.010 apart at most (0.400, and 0.410 ± 0.010 by chains)",
+    )
+    assert "100 Markov chains of 100 rounds" in outside.meaning
+
+
+@pytest.mark.parametrize(
+    ("outside", "error", "beyond", "level"),
+    [
+        (0.02, 0.0, 0.0, "good"),
+        (0.1, 0.027, 0.0, "good"),  # three errors
+        (0.021, 0.0, 0.0, "usable"),
+        (0.2, 0.0, 0.0, "usable"),
+        (0.21, 0.0, 0.0, "do not trust"),
+        (0.0, 0.0, 0.02, "good"),
+        (0.0, 0.0, 0.021, "usable"),
+        (0.0, 0.0, 0.101, "do not trust"),
+    ],
+)
+def test_what_chains_find_beside_the_run_lowers_the_verdict(outside, error, beyond, level):
+    trust = judge(EVEN, agreement(), check(outside, error, beyond), **DONE)
+    assert trust.level == level
+    assert ("phloem sample --chains" in trust.advice) == (level != "good")
+
+
+def test_longer_training_is_not_advised_where_the_support_is_what_is_wrong():
+    advice = judge(EVEN * 12, None, check(0.9), **DONE).advice
+    assert "longer training does not mend" in advice
+    assert judge(EVEN * 12, None, check(0.1), **DONE).advice.startswith("Train longer")
+    assert judge(EVEN, None, check(0.1), **DONE).advice.startswith("Good enough")
+    unfinished = DONE | {"finished": False}
+    assert "--resume" in judge(EVEN, None, check(0.9), **unfinished).advice
 
 
 def test_advice_is_about_the_worst_of_what_was_found():

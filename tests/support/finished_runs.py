@@ -19,7 +19,7 @@ SETTINGS = {
     "branches": "split",
     "family": "lognormal",
     "training": {"steps": 4000, "refit": 0.0},
-    "evaluation": {"repeats": 5, "samples": 200, "anneal": 0},
+    "evaluation": {"repeats": 5, "samples": 200, "anneal": 0, "chains": 0},
 }
 
 

@@ -18,7 +18,7 @@ from phloem.tasks.posterior import sample_posterior
 from support.messages import saying
 from support.small_posteriors import example
 
-FEW = EvaluationConfig(samples=60, repeats=3, anneal=0)
+FEW = EvaluationConfig(samples=60, repeats=3, anneal=0, chains=4)
 HISTORY = [Report(step, float(step), 1.0, -300.0, -310.0 + step, 5, 0) for step in (10, 20)]
 SHARES = [0.35, 0.15, 0.2, 0.3]
 RATES = [1.1, 2.7, 0.6, 0.9, 3.3, 1.0]

@@ -155,7 +155,7 @@ def test_progress_is_told_in_order_to_a_function(tmp_path):
     assert (told[0].alignment.taxa, told[0].steps, told[0].runs) == (12, 60, 1)
     news = [event for event in told if isinstance(event, News)]
     phases = list(dict.fromkeys(event.phase for event in news))
-    assert phases == ["support", "training", "refitting", "evaluation", "annealing", "done"]
+    assert phases == ["support", "training", "refitting", "evaluation", "annealing", "chains", "done"]
     assert [event.report.step for event in news if event.report] == list(range(1, 61))
     for phase in phases:
         shares = [event.share for event in news if event.phase == phase]

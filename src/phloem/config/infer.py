@@ -27,6 +27,7 @@ FAMILIES: Final = ("warped", "lognormal")
 
 MOST_PARTICLES: Final = 10_000
 MOST_DRAWS: Final = 10_000_000
+MOST_CHAINS: Final = 10_000
 MOST_REPEATS: Final = 10_000
 MOST_RUNS: Final = 100
 MOST_LAYERS: Final = 100
@@ -88,7 +89,8 @@ class EvaluationConfig:
     """How the result is evaluated: `repeats` estimates from `samples` trees each, and reports during training.
 
     reports: how many, each with an ELBO from `report_samples` trees. anneal: where the weights of those trees are not
-    good, so many are annealed in their place, though no more than there were; 0 leaves them as they are.
+    good, so many are annealed in their place, though no more than there were; 0 leaves them as they are. chains: Markov
+    chains from the trees, which show what Q misses; 0 for none.
     """
 
     samples: int = 1000
@@ -96,6 +98,7 @@ class EvaluationConfig:
     reports: int = 100
     report_samples: int = 200
     anneal: int = 5000
+    chains: int = 100
 
     def __post_init__(self) -> None:
         check_count("--samples", self.samples, most=MOST_DRAWS)
@@ -103,6 +106,8 @@ class EvaluationConfig:
         check_count("reports", self.reports)
         check_count("report_samples", self.report_samples, most=MOST_DRAWS)
         check_count("anneal", self.anneal, least=0, most=MOST_DRAWS)
+        if not (self.chains == 0 or 2 <= self.chains <= MOST_CHAINS):
+            raise ConfigError(f"chains {self.chains}: give 2 to {MOST_CHAINS:,}, or 0 for none.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +184,7 @@ PRESETS: Final[dict[str, InferConfig]] = {
             decay="stairs",
             refit=0.0,
         ),
-        evaluation=EvaluationConfig(anneal=0),
+        evaluation=EvaluationConfig(anneal=0, chains=0),
     ),
     "standard": InferConfig(),
     "quick": InferConfig(runs=1, training=TrainingConfig(steps=4_000)),
@@ -188,8 +193,8 @@ PRESETS: Final[dict[str, InferConfig]] = {
 PRESET_FIELDS: Final = ("family", "runs", "support", "training", "evaluation")
 
 
-# What runs had before there was a choice of families, a fit to weighted draws, and annealing.
-_EARLIER: Final = {"family": "lognormal", "training.refit": 0.0, "evaluation.anneal": 0}
+# What runs had before there was a choice of families, a fit to weighted draws, annealing, and a check by chains.
+_EARLIER: Final = {"family": "lognormal", "training.refit": 0.0, "evaluation.anneal": 0, "evaluation.chains": 0}
 INFER: Final = Schema(InferConfig, "infer", PRESETS, PRESET_FIELDS, _EARLIER)
 
 

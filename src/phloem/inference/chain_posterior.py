@@ -8,27 +8,30 @@ import numpy as np
 
 from phloem.arrays import LongArray
 from phloem.errors import BadArgument, counted
-from phloem.inference.chains import ChainTrees, run_chains, starts_from
-from phloem.inference.convergence import ERRORS, ChainSplits, Convergence, chain_splits, convergence
+from phloem.inference.chain_check import ChainCheck, check_run
+from phloem.inference.chains import ChainTrees, can_run_chains, run_chains, starts_from
+from phloem.inference.convergence import ChainSplits, Convergence, chain_splits, convergence
 from phloem.inference.draws import USUAL_COUNT, Draws, shortest_decimals
 from phloem.inference.trust import Trust, judge_chains
 from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
 from phloem.trees.sample import TreeSample
-from phloem.trees.splits import SplitFrequencies
+from phloem.trees.splits import SplitFrequencies, split_frequencies
 from phloem.variational.sbn import SubsplitNetwork
 
 USUAL_CHAINS, USUAL_ROUNDS = 400, 200
+CHECK_ROUNDS = 100  # of the chains at the end of a run: some seconds, in which all but the slowest clades are forgotten
 NOTABLE = 0.01  # of the probability: a smaller share outside the support, or difference of a clade, goes without saying
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChainPosterior:
-    """The posterior by Markov chains. `print` shows how far they have converged."""
+    """The posterior by Markov chains. `print` shows how far they have converged, and how far the run is off."""
 
     trees: ChainTrees
     splits: ChainSplits
     found: Convergence
+    check: ChainCheck
 
     @property
     def trust(self) -> Trust:
@@ -66,12 +69,12 @@ class ChainPosterior:
             f"{found.groups.average:.4f} between groups of chains and {found.halves.average:.4f} between halves of "
             f"their time; no clade's probability is less certain than ± {found.largest_error:.4f}."
         )
-        outside, difference = found.outside, found.difference
+        outside, difference = self.check.outside, self.check.difference
         share = f"{100 * outside.value:.3g} % of the posterior (± {100 * outside.error:.2g} %)"
         yield f"Outside the support of Q lies {share}."
         yield (
-            f"The run's own clade probabilities differ from these by up to {difference.value:.3f}: "
-            f"{difference.run:.3f} against {difference.chains.value:.3f} ± {difference.chains.error:.3f}."
+            f"The run's own clade probabilities are off by up to {difference.value:.3f}: "
+            f"{difference.run:.3f}, and {difference.chains.value:.3f} ± {difference.chains.error:.3f} by its chains."
         )
         level = self.trust.level
         yield f"can the chains be trusted? {level if level == 'good' else level.upper()}. {self.trust.advice}"
@@ -81,8 +84,7 @@ class ChainPosterior:
     @property
     def is_run_off(self) -> bool:
         """Whether the run differs from the chains by more than their errors and more than hardly."""
-        outside = self.found.outside
-        return max(outside.value - ERRORS * outside.error, self.found.difference.beyond_errors) > NOTABLE
+        return max(self.check.outside_beyond_errors, self.check.difference.beyond_errors) > NOTABLE
 
     def about(self) -> str:
         """What the trees are, in a sentence."""
@@ -121,4 +123,39 @@ def chains_from(
     starts = starts_from(draws, chains, stream=stream)
     trees = run_chains(target, draws.taxa, starts, rounds, stream=stream, threads=threads, progress=progress)
     splits = chain_splits(trees)
-    return ChainPosterior(trees, splits, convergence(trees, splits, networks, clades))
+    check = check_run(trees, splits, starts.topologies, networks, clades)
+    return ChainPosterior(trees, splits, convergence(trees, splits), check)
+
+
+def check_draws(
+    draws: Draws,
+    target: TreePosterior,
+    networks: Sequence[SubsplitNetwork],
+    *,
+    chains: int,
+    seed: int,
+    threads: int = 1,
+    progress: Callable[[float], None] | None = None,
+) -> ChainCheck | None:
+    """What short chains say of the run, or the runs, that draws are from. None without any, or where none can be run.
+
+    networks: that the draws are from.
+    """
+    if chains == 0 or not can_run_chains(target):
+        return None
+    if progress:
+        progress(0.0)
+    clades = split_frequencies(draws.weighted().topology_sample())
+    stream = RandomStream(seed, "chain check")
+    found = chains_from(
+        draws,
+        target,
+        networks,
+        clades,
+        chains=chains,
+        rounds=CHECK_ROUNDS,
+        stream=stream,
+        threads=threads,
+        progress=progress,
+    )
+    return found.check

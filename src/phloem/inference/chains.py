@@ -139,6 +139,11 @@ class _States(NamedTuple):
         return states
 
 
+def can_run_chains(target: TreePosterior) -> bool:
+    """Whether chains know the prior, of which a subclass is another one, and the model."""
+    return type(target.prior) is TreePrior and target.likelihood.model.is_fixed
+
+
 def run_chains(
     target: TreePosterior,
     taxa: tuple[str, ...],
@@ -154,7 +159,7 @@ def run_chains(
     rounds: of each chain, the first quarter of which is left out.
     """
     prior = target.prior
-    if not isinstance(prior, TreePrior) or not target.likelihood.model.is_fixed:
+    if not can_run_chains(target) or not isinstance(prior, TreePrior):
         raise BadArgument("chains: they know exponential lengths and models without free parameters only.")
     if rounds < 1:
         raise BadArgument(f"{rounds} rounds: ask for at least one.")

@@ -1,31 +1,23 @@
-"""Have chains converged? Their agreement with one another and in time, and what their trees say of the support."""
+"""Have chains converged? Their agreement with one another and in time."""
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from phloem.arrays import BoolArray, FloatArray
-from phloem.inference.agreement import Measured
+from phloem.arrays import FloatArray
 from phloem.inference.chains import ChainTrees
-from phloem.inference.evaluation import CHUNK_NODES
-from phloem.trees.sample import group_rows
 from phloem.trees.splits import (
     SplitDeviation,
     SplitFrequencies,
     distinct_splits,
     split_deviation,
     split_frequencies,
-    split_table,
     unpack_bits,
 )
-from phloem.trees.topology import TopologyBatch
-from phloem.variational.sbn import SubsplitNetwork
 
 GROUPS = 4  # of chains, which are compared
 ERROR_GROUPS = 20  # of chains, from which errors are: each has its share of all starts, as these are in order
-ERRORS = 3.0  # standard errors, within which a difference is none
 RARE = 0.05  # splits with less than this, or more than one less this, say little about mixing
 
 
@@ -34,29 +26,16 @@ class ChainSplits(NamedTuple):
 
     frequencies: SplitFrequencies
     errors: FloatArray  # (splits,)  by how far groups of chains differ; 0 if there is one chain
-
-
-class SplitDifference(NamedTuple):
-    """The clade on whose probability a run and its chains differ most."""
-
-    run: float
-    chains: Measured
-    beyond_errors: float  # the largest difference of any clade, less what errors explain; below 0 if they explain all
-
-    @property
-    def value(self) -> float:
-        """How far they differ."""
-        return abs(self.run - self.chains.value)
+    by_chain: FloatArray  # (splits, chains)  the share of each chain's trees that have it
 
 
 class Convergence(NamedTuple):
-    """How far chains agree, and the run that they started from with them.
+    """How far chains agree.
 
     shrink: R̂, of log p(Y, τ, q) or of the tree length, whichever is larger: between groups of chains and halves in
     time, each of which has its own mean (Margossian et al. 2024). groups, halves: how split frequencies differ between
     them. largest_error: of a split's frequency. effective: independent trees that they are worth, by the splits, of
-    which none mixes worse. outside: share of trees that Q cannot generate. difference: where the run's own clade
-    probabilities are furthest from theirs.
+    which none mixes worse.
     """
 
     shrink: float
@@ -64,8 +43,6 @@ class Convergence(NamedTuple):
     halves: SplitDeviation
     largest_error: float
     effective: float
-    outside: Measured
-    difference: SplitDifference
 
 
 def chain_splits(trees: ChainTrees) -> ChainSplits:
@@ -74,19 +51,15 @@ def chain_splits(trees: ChainTrees) -> ChainSplits:
     chains = trees.chains
     chain = np.repeat(np.arange(chains), number.size // chains)
     counts = np.bincount(number.ravel() * chains + chain, minlength=len(sets) * chains).reshape(-1, chains)
-    frequencies, errors = _measured(counts.astype(np.float64) * (chains / len(trees)))
+    shares = counts.astype(np.float64) * (chains / len(trees))
+    frequencies, errors = measured_by_chain(shares)
     order = np.argsort(-frequencies, kind="stable")
-    members = unpack_bits(sets[order], len(trees.taxa))
-    return ChainSplits(SplitFrequencies(trees.taxa, members, np.minimum(frequencies[order], 1)), errors[order])
+    found = SplitFrequencies(trees.taxa, unpack_bits(sets[order], len(trees.taxa)), np.minimum(frequencies[order], 1))
+    return ChainSplits(found, errors[order], shares[order])
 
 
-def convergence(
-    trees: ChainTrees, splits: ChainSplits, networks: Sequence[SubsplitNetwork], clades: SplitFrequencies
-) -> Convergence:
-    """How far chains agree, and with a run.
-
-    networks: of the run, or of several. clades: with the run's probabilities.
-    """
+def convergence(trees: ChainTrees, splits: ChainSplits) -> Convergence:
+    """How far chains agree."""
     by_chain = trees.by_chain
     half = (by_chain.shape[1] + 1) // 2
     groups = [by_chain[group::GROUPS].ravel() for group in range(min(GROUPS, trees.chains))]
@@ -97,42 +70,13 @@ def convergence(
         for part in (by_chain[group::GROUPS, :half], by_chain[group::GROUPS, half:])
         if part.size
     ]
-    is_outside = _outside(trees.topologies, networks)
     return Convergence(
         shrink=max(_shrink([values[part] for part in both]) for values in (trees.log_joint, _lengths(trees))),
         groups=split_deviation([split_frequencies(trees.select(part)) for part in groups]),
         halves=split_deviation([split_frequencies(trees.select(part)) for part in halves]),
         largest_error=float(splits.errors.max(initial=0.0)),
         effective=_effective(trees, splits),
-        outside=Measured(*map(float, _measured(is_outside[by_chain].mean(axis=1)))),
-        difference=_difference(splits, clades),
     )
-
-
-def _difference(splits: ChainSplits, clades: SplitFrequencies) -> SplitDifference:
-    table = split_table([clades, splits.frequencies])
-    known = dict(zip((row.tobytes() for row in splits.frequencies.members), splits.errors.tolist(), strict=True))
-    errors = np.array([known.get(row.tobytes(), 0.0) for row in table.members])
-    of_run, of_chains = table.frequencies.T
-    differences = np.abs(of_run - of_chains)
-    worst = int(np.argmax(differences))
-    return SplitDifference(
-        float(of_run[worst]),
-        Measured(float(of_chains[worst]), float(errors[worst])),
-        float((differences - ERRORS * errors).max()),
-    )
-
-
-def _outside(topologies: TopologyBatch, networks: Sequence[SubsplitNetwork]) -> BoolArray:
-    """Whether no network can generate a topology, (trees,)."""
-    first, group = group_rows(topologies.parent)
-    distinct, chunk = topologies[first], max(1, CHUNK_NODES // topologies.node_count)
-    is_inside = np.zeros(len(distinct), np.bool_)
-    for start in range(0, len(distinct), chunk):
-        part = slice(start, start + chunk)
-        for network in networks:
-            is_inside[part] |= network.support.generates(distinct[part])
-    return ~is_inside[group]
 
 
 def _lengths(trees: ChainTrees) -> FloatArray:
@@ -156,7 +100,7 @@ def _effective(trees: ChainTrees, splits: ChainSplits) -> float:
     return float(min(len(trees), sizes.min(initial=len(trees))))
 
 
-def _measured(by_chain: FloatArray) -> tuple[FloatArray, FloatArray]:
+def measured_by_chain(by_chain: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Means over chains, the last axis, and their standard errors, from the means of groups of chains."""
     groups = min(ERROR_GROUPS, by_chain.shape[-1])
     means = np.stack([by_chain[..., group::groups].mean(axis=-1) for group in range(groups)])

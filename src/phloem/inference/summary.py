@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from phloem.inference.agreement import Agreement, Measured
+from phloem.inference.chain_check import ChainCheck, CladeDifference
 from phloem.inference.diagnostics import effective_sample_size, pareto_shape, smooth
 from phloem.inference.draws import Draws
 from phloem.inference.evaluation import Estimated, Evaluation
@@ -27,11 +28,11 @@ OF_DRAWS = ("draws", "trust", "tree_length", "credible_sets", "distinct_topologi
 ESTIMATES = ("elbo", "lower_bound", "log_marginal_likelihood")
 OF_ONE_RUN = (
     *("names", "taxa", "sites", "patterns", "model", "branches", "family", "seed", "support", "finished", "steps"),
-    *("stopped_early", "skipped_steps", "evaluation", *ESTIMATES, "annealed", *OF_DRAWS),
+    *("stopped_early", "skipped_steps", "evaluation", *ESTIMATES, "annealed", "chains", *OF_DRAWS),
 )
 OF_SEVERAL_RUNS = (
     *("names", "taxa", "sites", "patterns", "model", "branches", "family", "support", "evaluation", "seed", "runs"),
-    *("best_run", "finished", "steps", *ESTIMATES, "annealed", "agreement", *OF_DRAWS),
+    *("best_run", "finished", "steps", *ESTIMATES, "annealed", "chains", "agreement", *OF_DRAWS),
 )
 
 
@@ -110,6 +111,7 @@ class Summary:
     best_run: int | None = None  # counted from 1
     agreement: Agreement | None = None  # of several runs
     annealed: Annealed | None = None  # how draws were annealed, if they were
+    check: ChainCheck | None = None  # what Markov chains from the draws said, if there were any
 
     @property
     def trust(self) -> Trust:
@@ -133,6 +135,7 @@ class Summary:
             "evaluation": {"repeats": self.repeats, "samples": self.samples},
             **_evaluation_as_json(self.evaluation),
             "annealed": None if self.annealed is None else _annealed_as_json(self.annealed),
+            "chains": None if self.check is None else _check_as_json(self.check),
             "agreement": None if self.agreement is None else _agreement_as_json(self.agreement),
             "draws": asdict(found.draws),
             "trust": {
@@ -152,7 +155,7 @@ class Summary:
         """The record that `as_json` was made of; KeyError, TypeError or ValueError if it is something else."""
         trust = content["trust"]
         findings = tuple(Finding(**finding) for finding in trust["findings"])
-        agreement, annealed = content.get("agreement"), content.get("annealed")
+        agreement, annealed, check = (content.get(key) for key in ("agreement", "annealed", "chains"))
         return cls(
             names=tuple(content["names"]),
             **{name: content[name] for name in ("sites", "patterns", "model", "branches", "seed")},
@@ -177,6 +180,7 @@ class Summary:
             best_run=content.get("best_run"),
             agreement=None if agreement is None else _agreement_from_json(agreement),
             annealed=None if annealed is None else _annealed_from_json(annealed),
+            check=None if check is None else _check_from_json(check),
         )
 
 
@@ -227,6 +231,32 @@ def _annealed_from_json(content: Mapping[str, Any]) -> Annealed:
     if plain is not None:
         plain = PlainDraws(**{**plain, "evaluation": _evaluation_from_json(plain["evaluation"])})
     return Annealed(**{**content, "plain": plain})
+
+
+def _check_as_json(check: ChainCheck) -> dict[str, Any]:
+    difference = check.difference
+    return {
+        "chains": check.chains,
+        "rounds": check.rounds,
+        "outside_support": check.outside._asdict(),
+        "clade_difference": {
+            "run": difference.run,
+            "chains": difference.chains._asdict(),
+            "beyond_errors": difference.beyond_errors,
+        },
+    }
+
+
+def _check_from_json(content: Mapping[str, Any]) -> ChainCheck:
+    difference = content["clade_difference"]
+    return ChainCheck(
+        chains=int(content["chains"]),
+        rounds=int(content["rounds"]),
+        outside=Measured(**content["outside_support"]),
+        difference=CladeDifference(
+            float(difference["run"]), Measured(**difference["chains"]), float(difference["beyond_errors"])
+        ),
+    )
 
 
 def _agreement_as_json(agreement: Agreement) -> dict[str, Any]:

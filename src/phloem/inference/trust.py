@@ -1,9 +1,11 @@
-"""Can the results be trusted? A verdict in plain words, from diagnostics of the draws and agreement of the runs."""
+"""Can the results be trusted? A verdict in plain words, from weights of draws, agreement of runs, and chains."""
 
 from typing import Literal, NamedTuple
 
 from phloem.arrays import FloatArray
+from phloem.errors import counted
 from phloem.inference.agreement import Agreement
+from phloem.inference.chain_check import ChainCheck
 from phloem.inference.convergence import Convergence
 from phloem.inference.diagnostics import effective_sample_size, pareto_shape, smooth, unseen_share
 
@@ -17,8 +19,11 @@ TAIL_SHAPE = (0.5, 0.7)
 UNSEEN_SHARE = 0.005  # of the weight: less changes no probability by half of what counts as agreement of runs
 AVERAGE_DEVIATION = (0.01, 0.05)
 LARGEST_DEVIATION = (0.05, 0.1)
+OUTSIDE = (0.02, 0.2)  # of the posterior; by 0.2 the marginal likelihood is too low by 0.22
+CLADE_DIFFERENCE = (0.02, 0.1)  # between the run and its chains, beyond errors
 SHRINK = (1.01, 1.05)  # R̂ (Vehtari et al. 2021)
 LIKELIHOOD_DIFFERENCE = (0.2, 1.0)  # nats; smaller ones do not matter, whatever their errors
+TAKE_CHAINS = "take trees of chains instead (phloem sample --chains 400)"
 RESUME = "Finish training with phloem infer --resume."
 # All networks can do what the tables can, and more; so can the warped family what lognormals can.
 TABLES, LESS_FLEXIBLE = ("split", "psp"), ("lognormal",)
@@ -45,6 +50,7 @@ class Trust(NamedTuple):
 def judge(
     log_weights: FloatArray,
     agreement: Agreement | None,
+    check: ChainCheck | None = None,
     *,
     steps_done: int,
     steps: int,
@@ -56,15 +62,16 @@ def judge(
 ) -> Trust:
     """The verdict on the draws of one run, or of several together with their agreement.
 
-    steps_done: of the run that has taken the fewest. branches, family: of branch lengths, where they are
-    ours. runs: how many were asked for, some of which may not have begun. in_use: whether another process is training
-    them.
+    check: what chains from the draws said. steps_done: of the run that has taken the fewest. branches, family: of
+    branch lengths, where they are ours. runs: how many were asked for, some of which may not have begun. in_use:
+    whether another process is training them.
     """
     begun = 1 if agreement is None else len(agreement.log_marginal_likelihoods)
     weights = [_effective_draws(log_weights), _tail(log_weights)]
     agreed = [] if agreement is None else [_likelihoods(agreement), *_splits(agreement)]
+    checked = [] if check is None else _checked(check)
     training = [] if finished else [_unfinished(steps_done, steps, begun, max(begun, runs))]
-    findings = (*weights, *agreed, *training)
+    findings = (*weights, *agreed, *checked, *training)
     if not finished:
         advice = "Another process is training it: wait for it." if in_use else RESUME
     elif len(log_weights) < ENOUGH_DRAWS[0]:
@@ -73,7 +80,8 @@ def judge(
         longer = f" (--steps {2 * steps})" if steps_done >= steps else " (--stop steps)"  # it ended when it was flat
         if steps == 0:  # a model that was trained elsewhere
             longer = ""
-        advice = _advice(_levels(weights), _worst(agreed), longer, _more_flexible(branches, family), begun)
+        advice = _advice_by_chains(_worst(checked), _worst(weights))
+        advice = advice or _advice(_levels(weights), _worst(agreed), longer, _more_flexible(branches, family), begun)
     return Trust(_worst(findings), findings, advice)
 
 
@@ -172,6 +180,28 @@ def _splits(agreement: Agreement) -> list[Finding]:
     ]
 
 
+def _checked(check: ChainCheck) -> list[Finding]:
+    outside, difference = check.outside, check.difference
+    chains = f"{counted(check.chains, 'Markov chain')} of {counted(check.rounds, 'round')}"
+    return [
+        Finding(
+            "Outside the support",
+            f"{100 * outside.value:.2g} % ± {100 * outside.error:.1g} %",
+            _level(check.outside_beyond_errors, OUTSIDE),
+            f"The share of the posterior on trees that Q cannot generate, by {chains} that began at the draws and went "
+            "where they liked. Weights cannot see it. The marginal likelihood lacks it, and so do the topologies.",
+        ),
+        Finding(
+            "Clades by chains",
+            f"{difference.value:.3f} apart at most ({difference.run:.3f}, and {difference.chains.value:.3f} ± "
+            f"{difference.chains.error:.3f} by chains)",
+            _level(difference.beyond_errors, CLADE_DIFFERENCE),
+            "How far those chains have moved a clade's probability. If the draws are a sample of the posterior, chains "
+            "from them stay one. Differences within three standard errors do not count.",
+        ),
+    ]
+
+
 def _unfinished(steps_done: int, steps: int, begun: int, runs: int) -> Finding:
     which = "" if begun == runs else f" in {begun} of {runs} runs, the others have none"
     return Finding(
@@ -180,6 +210,15 @@ def _unfinished(steps_done: int, steps: int, begun: int, runs: int) -> Finding:
         "usable",
         "Training is not finished: this is the posterior so far.",
     )
+
+
+def _advice_by_chains(checked: Level, weights: Level) -> str:
+    """What to do where chains found more than the run did; nothing where they did not."""
+    if checked == "do not trust":
+        return f"The run misses much of the posterior, which longer training does not mend: {TAKE_CHAINS}."
+    if checked == "usable" and weights != "do not trust":
+        return f"Good enough to work with, but the run misses a part of the posterior. To have it, {TAKE_CHAINS}."
+    return ""
 
 
 def _more_flexible(branches: str, family: str) -> str:

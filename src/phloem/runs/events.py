@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-Phase = Literal["bootstrap", "support", "training", "refitting", "evaluation", "annealing", "normalising", "done"]
+Phase = Literal[
+    "bootstrap", "support", "training", "refitting", "evaluation", "annealing", "chains", "normalising", "done"
+]
 
 
 class News(NamedTuple):

@@ -19,6 +19,7 @@ from phloem.display.events import Event, News, Notice, Overview, Phase
 from phloem.display.lines import choose_display
 from phloem.errors import BadArgument, FileProblem
 from phloem.features.convolutions import Convolution
+from phloem.inference.chain_posterior import check_draws
 from phloem.inference.measurement import measure
 from phloem.inference.particles import Estimator
 from phloem.inference.training import Report, Reporter, Training
@@ -123,7 +124,15 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
             else:
                 _complete_several(runs, options, progress)
             loaded = [load_posterior(run.path, home=request.home, own=request.own) for run in runs]
-            posterior = combine_runs(directory, config, runs=loaded)
+            posterior = combine_runs(
+                directory,
+                config,
+                runs=loaded,
+                threads=options.threads or 1,
+                progress=lambda share: progress(News(1, "chains", share)),
+            )
+            if posterior.summary.check is not None:
+                progress(News(1, "done", 1.0))
         make_exports(posterior).write_to_run(directory)
         return posterior
 
@@ -153,7 +162,16 @@ def complete(
             trained=training.steps_done * config.training.particles,
             progress=lambda phase, share: progress(News(number, phase, share, training.steps_done)),
         )
-    summary = write_results(run, checkpoint, Results.of(training, measured, finished=True))
+        check = check_draws(
+            measured.draws,
+            training.target,
+            [training.model.network],
+            chains=config.evaluation.chains,
+            seed=config.seed,
+            threads=options.threads or 1,
+            progress=lambda share: progress(News(number, "chains", share, training.steps_done)),
+        )
+    summary = write_results(run, checkpoint, Results.of(training, measured, finished=True, check=check))
     progress(News(number, "done", 1.0, training.steps_done))
     trained = TrainedRun(checkpoint, training.target, training.model)
     return Posterior.from_draws(run.path, config, summary, measured.draws, trained=trained)
@@ -194,8 +212,9 @@ def _complete_in_turn(
 
 
 def run_configs(config: InferConfig) -> list[InferConfig]:
-    """The settings of each of several runs: ordinary runs with seeds of their own."""
-    return [replace(config, runs=1, seed=config.seed + number) for number in range(config.runs)]
+    """The settings of each of several runs: ordinary runs with seeds of their own, which chains check together."""
+    evaluation = replace(config.evaluation, chains=0) if config.runs > 1 else config.evaluation
+    return [replace(config, runs=1, seed=config.seed + number, evaluation=evaluation) for number in range(config.runs)]
 
 
 def _checked(options: RunOptions) -> RunOptions:

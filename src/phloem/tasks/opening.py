@@ -11,6 +11,8 @@ import numpy as np
 from phloem.config import EvaluationConfig, InferConfig
 from phloem.errors import FileProblem
 from phloem.inference.agreement import compare_runs
+from phloem.inference.chain_check import ChainCheck
+from phloem.inference.chain_posterior import check_draws
 from phloem.inference.draws import Draws, join
 from phloem.inference.evaluation import Estimated
 from phloem.inference.measurement import Annealed, measure, measure_annealed
@@ -28,8 +30,9 @@ from phloem.tasks.run_files import (
     summarize,
     write_tables,
 )
-from phloem.threads import single_threaded_products
+from phloem.threads import physical_cores, single_threaded_products
 
+CHECK_SHARE = 0.3  # of the time of drawing anew, roughly, which chains take
 FEW_REPEATS = 10  # at most, for a run that has not had its own evaluation
 
 Progress = Callable[[float], None]
@@ -47,7 +50,10 @@ class Drawing(NamedTuple):
         """How many draws to make from a run, and from which seed."""
         usual = config.evaluation
         evaluation = EvaluationConfig(
-            samples=self.samples or usual.samples, repeats=self.repeats or usual.repeats, anneal=0
+            samples=self.samples or usual.samples,
+            repeats=self.repeats or usual.repeats,
+            anneal=0,
+            chains=usual.chains,
         )
         return evaluation, config.seed if self.seed is None else self.seed
 
@@ -71,6 +77,7 @@ def open_posterior(
     if not found:
         raise FileProblem(f"{path}: no training step is saved yet. {directory.how_to_finish()}")
     in_use = directory.is_in_use()
+    drawn = 1 - CHECK_SHARE if children and drawing is not None else 1.0
     runs = []
     for number, (run, checkpoint) in enumerate(found):
         has_results = is_finished(run)
@@ -79,30 +86,68 @@ def open_posterior(
         else:
             if has_results and checkpoint.step != load_posterior(run.path).summary.steps:
                 raise FileProblem(f"{run.path}: the last checkpoint is lost. Make it again: phloem infer --resume.")
-            show = _part(progress, number, len(found))
+            show = _part(progress, number / len(found) * drawn, (number + 1) / len(found) * drawn)
             runs.append(_draw_from(run, checkpoint, drawing, in_use=in_use, threads=threads, progress=show))
     if not children:
         return runs[0]
     draws = join([run.draws for run in runs])
     config = directory.read_config() or replace(runs[0].config, runs=len(children))
-    return Posterior.from_draws(
-        directory.path, config, summarize_runs(runs, draws, config, in_use=in_use), draws, runs=tuple(runs)
-    )
+    check = None
+    if drawing is not None and all(run.is_finished for run in runs):
+        seed, show = drawing.of(config)[1], _part(progress, drawn, 1.0)
+        check = _check_runs(runs, draws, config, seed, threads or physical_cores(), show)
+    summary = summarize_runs(runs, draws, config, check, in_use=in_use)
+    return Posterior.from_draws(directory.path, config, summary, draws, runs=tuple(runs))
 
 
-def combine_runs(directory: InferRun, config: InferConfig, *, runs: Sequence[Posterior]) -> Posterior:
-    """Write topologies, clades and a summary of finished runs together, into the directory above theirs."""
+def combine_runs(
+    directory: InferRun,
+    config: InferConfig,
+    *,
+    runs: Sequence[Posterior],
+    threads: int = 1,
+    progress: Progress = lambda _: None,
+) -> Posterior:
+    """Write topologies, clades and a summary of finished runs together, into the directory above theirs.
+
+    Chains from the draws of all of them check the result.
+    """
     draws = join([run.draws for run in runs])
-    summary = summarize_runs(runs, draws, config)
+    check = _check_runs(runs, draws, config, config.seed, threads, progress)
+    summary = summarize_runs(runs, draws, config, check)
     write_tables(directory, draws.weighted())
     directory.write_summary(summary.as_json())
     return Posterior.from_draws(directory.path, config, summary, draws, runs=tuple(runs), home=runs[0].home)
 
 
-def summarize_runs(runs: Sequence[Posterior], draws: Draws, config: InferConfig, *, in_use: bool = False) -> Summary:
+def _check_runs(
+    runs: Sequence[Posterior], draws: Draws, config: InferConfig, seed: int, threads: int, progress: Progress
+) -> ChainCheck | None:
+    if config.evaluation.chains == 0:  # before models are read
+        return None
+    with single_threaded_products():
+        return check_draws(
+            draws,
+            runs[0].target,
+            [run.model.network for run in runs],
+            chains=config.evaluation.chains,
+            seed=seed,
+            threads=threads,
+            progress=progress,
+        )
+
+
+def summarize_runs(
+    runs: Sequence[Posterior],
+    draws: Draws,
+    config: InferConfig,
+    check: ChainCheck | None = None,
+    *,
+    in_use: bool = False,
+) -> Summary:
     """All runs in a few numbers. The bounds are the best run's; the marginal likelihood is that of all draws.
 
-    in_use: whether another process is training them.
+    check: by chains from all draws. in_use: whether another process is training them.
     """
     agreement = compare_runs([run.draws for run in runs])
     finished = all(run.is_finished for run in runs) and len(runs) == config.runs
@@ -110,6 +155,7 @@ def summarize_runs(runs: Sequence[Posterior], draws: Draws, config: InferConfig,
     trust = judge(
         draws.log_weights,
         agreement,
+        check,
         steps_done=steps,
         steps=config.training.steps,
         finished=finished,
@@ -130,6 +176,7 @@ def summarize_runs(runs: Sequence[Posterior], draws: Draws, config: InferConfig,
         evaluation=summary.evaluation._replace(log_marginal_likelihood=_mixed_likelihood(runs, agreement.shares)),
         agreement=agreement,
         annealed=_annealed(runs, summary.annealed),
+        check=check,
         found=summarize_draws(draws, trust),
         stopped_early=False,
         skipped_steps=0,
@@ -193,10 +240,13 @@ def _draw_from(
         drawing = Drawing(repeats=min(FEW_REPEATS, config.evaluation.repeats))
     evaluated, seed = drawing.of(config)
     particles = config.training.particles
+    finished = training.is_done(checkpoint.history.reports)
+    chains = evaluated.chains if finished else 0
+    show = _part(progress, 0.0, 1 - CHECK_SHARE if chains else 1.0)
     with single_threaded_products():
         if drawing.anneal:
             measured = measure_annealed(
-                training.model, target, evaluated, drawing.anneal, particles=particles, seed=seed, progress=progress
+                training.model, target, evaluated, drawing.anneal, particles=particles, seed=seed, progress=show
             )
         else:
             measured = measure(
@@ -205,15 +255,23 @@ def _draw_from(
                 evaluated,
                 particles=particles,
                 seed=seed,
-                progress=lambda _phase, share: progress(share),
+                progress=lambda _phase, share: show(share),
             )
-    finished = training.is_done(checkpoint.history.reports)
-    results = Results.of(training, measured, finished=finished)
+        check = check_draws(
+            measured.draws,
+            target,
+            [training.model.network],
+            chains=chains,
+            seed=seed,
+            threads=threads or physical_cores(),
+            progress=_part(progress, 1 - CHECK_SHARE, 1.0),
+        )
+    results = Results.of(training, measured, finished=finished, check=check)
     summary = summarize(checkpoint, results, in_use=in_use)
     trained = TrainedRun(checkpoint, target, training.model)
     return Posterior.from_draws(run.path, config, summary, measured.draws, trained=trained)
 
 
-def _part(progress: Progress, number: int, count: int) -> Progress:
-    """Progress of one of several equal parts, as progress of the whole."""
-    return lambda share: progress((number + share) / count)
+def _part(progress: Progress, first: float, last: float) -> Progress:
+    """Progress of a part, as progress of the whole."""
+    return lambda share: progress(first + share * (last - first))

@@ -7,6 +7,7 @@ import numpy as np
 
 from phloem.config import EvaluationConfig, InferConfig, ModelConfig, TrainingConfig
 from phloem.errors import BadArgument
+from phloem.inference.chain_posterior import check_draws
 from phloem.inference.measurement import measure
 from phloem.inference.particles import check_same_taxa
 from phloem.inference.training import Report
@@ -20,7 +21,7 @@ from phloem.tasks.exports import make_exports
 from phloem.tasks.own_parts import MODEL, name_of
 from phloem.tasks.posterior import Posterior, TemporaryHome, TrainedRun
 from phloem.tasks.run_files import SUPPORT, InferCheckpoint, InferRun, Results, RunInputs, infer_run, write_results
-from phloem.threads import single_threaded_products
+from phloem.threads import physical_cores, single_threaded_products
 from phloem.variational.joint import JointModel
 from phloem.variational.sbn import write_support
 
@@ -48,10 +49,18 @@ def posterior_of(
     config = _settings(model, target, seed, TrainingConfig(max(1, steps), particles), evaluation or EvaluationConfig())
     with single_threaded_products():
         measured = measure(model, target, config.evaluation, particles=particles, seed=seed)
+        check = check_draws(
+            measured.draws,
+            target,
+            [model.network],
+            chains=config.evaluation.chains,
+            seed=seed,
+            threads=physical_cores(),
+        )
     inputs = RunInputs(source, target.likelihood.patterns, model.network.support)
     state = {"counters": np.array([steps, 0, 0], np.int64)}
     checkpoint = Checkpoint(config, inputs, state, History(Report, list(history)))
-    results = Results(model, target, measured, finished=True, steps_done=steps, steps=steps)
+    results = Results(model, target, measured, finished=True, steps_done=steps, steps=steps, check=check)
     home = TemporaryHome() if out is None else None
     path = home.path / "run" if home else Path(str(out))
     with claimed(infer_run(path)) as run:

@@ -15,6 +15,7 @@ from phloem.config import InferConfig
 from phloem.config.infer import INFER
 from phloem.data.patterns import SitePatterns
 from phloem.errors import FileProblem, PhloemError
+from phloem.inference.chain_check import ChainCheck
 from phloem.inference.draws import write_draws
 from phloem.inference.measurement import Measurement
 from phloem.inference.summary import Summary, SupportSize, summarize_draws
@@ -163,12 +164,15 @@ class Results(NamedTuple):
     steps_done: int
     steps: int  # planned
     skipped: int = 0
+    check: ChainCheck | None = None
 
     @classmethod
-    def of(cls, training: Training, measured: Measurement, *, finished: bool) -> "Results":
+    def of(
+        cls, training: Training, measured: Measurement, *, finished: bool, check: ChainCheck | None = None
+    ) -> "Results":
         """What was found of a model in training."""
         steps = (training.steps_done, training.steps, training.skipped)
-        return cls(training.model, training.target, measured, finished, *steps)
+        return cls(training.model, training.target, measured, finished, *steps, check)
 
 
 def write_results(run: InferRun, checkpoint: InferCheckpoint, results: Results) -> Summary:
@@ -194,6 +198,7 @@ def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = F
     trust = judge(
         measured.draws.log_weights,
         None,
+        results.check,
         steps_done=results.steps_done,
         steps=results.steps,
         finished=results.finished,
@@ -217,6 +222,7 @@ def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = F
         samples=measured.evaluated.samples,
         evaluation=measured.evaluation,
         annealed=measured.annealed,
+        check=results.check,
         found=summarize_draws(measured.draws, trust),
         stopped_early=results.finished and results.steps_done < results.steps,
         skipped_steps=results.skipped,
