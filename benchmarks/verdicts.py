@@ -17,31 +17,17 @@ import numpy as np
 import phloem
 from phloem.data.alignment import Alignment
 from phloem.data.patterns import compress
-from phloem.random_streams import RandomStream
 from phloem.tasks.posterior import Posterior
-from phloem.trees.generation import all_topologies, random_topologies
+from phloem.trees.generation import all_topologies
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from reference.exact_posterior import exact_posterior
+from simulated import simulate
 
 SITES = (50, 100, 200, 400, 800)
 MEAN_LENGTHS = (0.02, 0.05, 0.1)
 RIGHT = 0.02  # largest error of a topology's probability
 SAMPLES = 20_000  # of the integration, for each topology of some weight
-
-
-def simulate(number: int) -> Alignment:
-    """Sequences down a random tree, from its root to its leaves."""
-    random = np.random.default_rng(number)
-    taxa, sites = 5 + number % 2, SITES[number % len(SITES)]
-    (parent,) = random_topologies(taxa, 1, stream=RandomStream(number, "verdicts")).parent
-    lengths = random.exponential(MEAN_LENGTHS[number % len(MEAN_LENGTHS)], len(parent))
-    states = np.empty((len(parent), sites), np.int64)
-    states[-1] = random.integers(0, 4, sites)
-    for node in reversed(range(len(parent) - 1)):  # parents come after their children
-        is_anew = random.random(sites) < 1 - np.exp(-4 / 3 * lengths[node])
-        states[node] = np.where(is_anew, random.integers(0, 4, sites), states[parent[node]])
-    return Alignment(tuple("abcdef"[:taxa]), (1 << states[:taxa]).astype(np.uint8))
 
 
 def largest_error(posterior: Posterior, alignment: Alignment) -> tuple[float, float]:
@@ -65,7 +51,9 @@ def main() -> None:
     print("number  taxa  sites  verdict       k̂  effective  largest error  (integration)", flush=True)
     missed = []
     for number in range(options.first, options.last + 1):
-        alignment = simulate(number)
+        alignment = simulate(
+            5 + number % 2, SITES[number % len(SITES)], MEAN_LENGTHS[number % len(MEAN_LENGTHS)], number
+        )
         posterior = phloem.infer(alignment, progress=False, threads=1)
         summary = posterior.summary
         is_good = summary.trust.level == "good"
