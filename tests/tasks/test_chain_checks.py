@@ -107,3 +107,18 @@ def test_without_chains_there_is_no_check(tmp_path):
     found = infer(tmp_path / "own", runs=1, prior=Steep(20.0))
     assert found.summary.check is None
     assert not set(CHECKS) & set(findings(found))
+
+
+def test_there_are_no_more_chains_than_draws(tmp_path):
+    few = {"branches": "split", "training": {"steps": 3, "refit": 0.0}}
+    drawn = {"repeats": 2, "samples": 3, "anneal": 0}
+    found = phloem.infer(
+        "primates", "primates", runs=1, preset="quick", out=tmp_path / "few", progress=False, evaluation=drawn, **few
+    )
+    assert found.summary.check is not None
+    assert found.summary.check.chains == 6
+    one = drawn | {"repeats": 1, "samples": 1}
+    alone = phloem.infer(
+        "primates", "primates", runs=1, preset="quick", out=tmp_path / "one", progress=False, evaluation=one, **few
+    )
+    assert alone.summary.check is None

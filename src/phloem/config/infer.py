@@ -90,7 +90,7 @@ class EvaluationConfig:
 
     reports: how many, each with an ELBO from `report_samples` trees. anneal: where the weights of those trees are not
     good, so many are annealed in their place, though no more than there were; 0 leaves them as they are. chains: Markov
-    chains from the trees, which show what Q misses; 0 for none.
+    chains from the trees, no more than there are, which show what Q misses; 0 for none.
     """
 
     samples: int = 1000

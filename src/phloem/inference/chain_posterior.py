@@ -139,9 +139,10 @@ def check_draws(
 ) -> ChainCheck | None:
     """What short chains say of the run, or the runs, that draws are from. None without any, or where none can be run.
 
-    networks: that the draws are from.
+    networks: that the draws are from. chains: no more than there are draws are run.
     """
-    if chains == 0 or not can_run_chains(target):
+    chains = min(chains, len(draws))
+    if chains < 2 or not can_run_chains(target):
         return None
     if progress:
         progress(0.0)
