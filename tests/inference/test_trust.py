@@ -7,7 +7,7 @@ from phloem.config.infer import BRANCH_MODELS
 from phloem.inference.agreement import Agreement, Measured
 from phloem.inference.chain_check import ChainCheck, CladeDifference
 from phloem.inference.diagnostics import effective_sample_size, smooth
-from phloem.inference.trust import LEVELS, Trust, judge, judge_weights
+from phloem.inference.trust import LEVELS, Trust, judge, judge_weights, percent
 from phloem.trees.splits import SplitDeviation
 from support.messages import assert_says
 
@@ -82,12 +82,28 @@ def test_chains_that_find_nothing_else_leave_the_verdict_as_it_is():
     assert trust.level == "good"
     assert trust.advice == "Nothing to worry about."
     outside, clades = trust.findings[-2:]
-    assert (outside.name, outside.value) == ("Outside the support", "0.1 % ± 0.05 %")
+    assert (outside.name, outside.value) == ("Outside the support", "0.10 % ± 0.05 %")
     assert (clades.name, clades.value) == (
         "Clades by chains",
         "0.010 apart at most (0.400, and 0.410 ± 0.010 by chains)",
     )
     assert "100 Markov chains of 100 rounds" in outside.meaning
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (0.9995, 0.0005, "99.95 % ± 0.05 %"),
+        (1.0, 0.0, "100 % ± 0 %"),
+        (0.0, 0.0, "0 % ± 0 %"),
+        (0.026, 0.004, "2.6 % ± 0.4 %"),
+        (0.5, 0.5, "50 % ± 50 %"),
+        (0.3, 0.1, "30 % ± 10 %"),
+        (1e-7, 1e-8, "0.0000 % ± 0.0000 %"),
+    ],
+)
+def test_a_share_has_the_decimals_of_its_error(value, error, text):
+    assert percent(Measured(value, error)) == text
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from phloem.inference.chain_check import ChainCheck, check_run
 from phloem.inference.chains import ChainTrees, can_run_chains, run_chains, starts_from
 from phloem.inference.convergence import ChainSplits, Convergence, chain_splits, convergence
 from phloem.inference.draws import USUAL_COUNT, Draws, shortest_decimals
-from phloem.inference.trust import Trust, judge_chains
+from phloem.inference.trust import Trust, judge_chains, percent
 from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
 from phloem.trees.sample import TreeSample
@@ -70,8 +70,7 @@ class ChainPosterior:
             f"their time; no clade's probability is less certain than ± {found.largest_error:.4f}."
         )
         outside, difference = self.check.outside, self.check.difference
-        share = f"{100 * outside.value:.3g} % of the posterior (± {100 * outside.error:.2g} %)"
-        yield f"Outside the support of Q lies {share}."
+        yield f"Outside the support of Q lies {percent(outside)} of the posterior."
         yield (
             f"The run's own clade probabilities are off by up to {difference.value:.3f}: "
             f"{difference.run:.3f}, and {difference.chains.value:.3f} ± {difference.chains.error:.3f} by its chains."

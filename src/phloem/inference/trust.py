@@ -1,10 +1,11 @@
 """Can the results be trusted? A verdict in plain words, from weights of draws, agreement of runs, and chains."""
 
+import math
 from typing import Literal, NamedTuple
 
 from phloem.arrays import FloatArray
 from phloem.errors import counted
-from phloem.inference.agreement import Agreement
+from phloem.inference.agreement import Agreement, Measured
 from phloem.inference.chain_check import ChainCheck
 from phloem.inference.convergence import Convergence
 from phloem.inference.diagnostics import effective_sample_size, pareto_shape, smooth, unseen_share
@@ -186,7 +187,7 @@ def _checked(check: ChainCheck) -> list[Finding]:
     return [
         Finding(
             "Outside the support",
-            f"{100 * outside.value:.2g} % ± {100 * outside.error:.1g} %",
+            percent(outside),
             _level(check.outside_beyond_errors, OUTSIDE),
             f"The share of the posterior on trees that Q cannot generate, by {chains} that began at the draws and went "
             "where they liked. Weights cannot see it. The marginal likelihood lacks it, and so do the topologies.",
@@ -200,6 +201,14 @@ def _checked(check: ChainCheck) -> list[Finding]:
             "from them stay one. Differences within three standard errors do not count.",
         ),
     ]
+
+
+def percent(share: Measured) -> str:
+    """A share in percent, with as many decimals as its error has."""
+    if share.error == 0:
+        return f"{100 * share.value:.3g} % ± 0 %"
+    decimals = min(4, max(0, -math.floor(math.log10(100 * share.error))))
+    return f"{100 * share.value:.{decimals}f} % ± {100 * share.error:.{decimals}f} %"
 
 
 def _unfinished(steps_done: int, steps: int, begun: int, runs: int) -> Finding:
