@@ -6,10 +6,10 @@
 Data sets: simulated ones of 8 to 30 taxa, the primates, DS1 to DS10 (DIR/DSn.fasta). The truth is a run of MrBayes of
 four chains, DIR/NAME.t, made if it is not there. Each run of the preset `quick` is spoiled in one way:
 
-    none     not at all: bootstrap trees, 4,000 steps
+    none     not at all: 4,000 steps, the most frequent 95 % of ten replicates of bootstrap trees together
     steps-n  training ends after n steps
     few      the support is that of ten bootstrap topologies
-    half     half of the topologies of the bootstrap, by their number, are taken out of the support
+    half     half of the bootstrap's topologies are taken out of the support
     mode     all trees that have the clade that is most in doubt are taken out
 
 Every run adds a line of JSON to the results: the largest difference of a clade's probability from the truth, and what

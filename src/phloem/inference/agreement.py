@@ -86,7 +86,7 @@ def compare_with_reference(
     weighted = split_deviation([split_frequencies(sample) for sample in (reference, posterior)])
     return ReferenceComparison(
         topologies=len(reference),
-        outside_support=1 - covered,
+        outside_support=max(0.0, 1 - covered),
         divergence=divergence,
         total_variation=0.5 * float(np.abs(p - q).sum() + max(0.0, 1 - q.sum())),
         weighted_total_variation=total_variation(reference, posterior),
