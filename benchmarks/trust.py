@@ -1,10 +1,12 @@
 """How often is "good" said of a run that is wrong? Runs that are spoiled on purpose, against MrBayes.
 
     python benchmarks/trust.py --work DIR [--sets NAME …] [--spoil NAME …] [--results FILE]
-    python benchmarks/trust.py --table [--results FILE]
+    python benchmarks/trust.py --work DIR --finished RUNS [--sets NAME …] [--results FILE]
+    python benchmarks/trust.py [--results FILE]
 
 Data sets: simulated ones of 8 to 30 taxa, the primates, DS1 to DS10 (DIR/DSn.fasta). The truth is a run of MrBayes of
-four chains, DIR/NAME.t, made if it is not there. Each run of the preset `quick` is spoiled in one way:
+four chains, DIR/NAME.t, made if it is not there; for DS1 to DS4 it is the ten long runs in PHLOEM_DATA. Each run of the
+preset `quick` is spoiled in one way:
 
     none     not at all: 4,000 steps, the most frequent 95 % of ten replicates of bootstrap trees together
     steps-n  training ends after n steps
@@ -13,12 +15,14 @@ four chains, DIR/NAME.t, made if it is not there. Each run of the preset `quick`
     mode     all trees that have the clade that is most in doubt are taken out
 
 Every run adds a line of JSON to the results: the largest difference of a clade's probability from the truth, and what
-each diagnostic said. `--table` prints how they agree.
+each diagnostic said. With --finished, runs that there are, RUNS/NAME, add a line each. Without a directory to work in
+it prints how verdicts and errors agree.
 """
 
 import argparse
 import gzip
 import json
+import os
 import subprocess
 import time
 from collections.abc import Sequence
@@ -32,6 +36,7 @@ from phloem.data.reading import read_alignment
 from phloem.inference.chain_check import ChainCheck
 from phloem.inference.diagnostics import pareto_shape, unseen_share
 from phloem.inference.trust import LEVELS
+from phloem.tasks.evaluate import read_reference
 from phloem.tasks.posterior import Posterior
 from phloem.trees.sample import TreeSample, pool
 from phloem.trees.splits import SplitFrequencies, nontrivial_splits, split_deviation, split_frequencies
@@ -54,6 +59,7 @@ SIMULATED = {
 }
 DATA_SETS = (*SIMULATED, "primates", *(f"DS{number}" for number in range(1, 11)))
 SPOILS = ("none", "steps-100", "steps-400", "steps-1500", "few", "half", "mode")
+FINISHED = "finished"  # in place of a way of spoiling
 FEW = 10
 GENERATIONS, EVERY = 500_000, 100  # of MrBayes, and from one of its trees to the next
 BURNIN = 0.25
@@ -70,7 +76,10 @@ def alignment_of(name: str, work: Path) -> Alignment:
 
 
 def truth_of(name: str, alignment: Alignment, work: Path) -> TreeSample:
-    """MrBayes' trees."""
+    """MrBayes' trees: of long runs in PHLOEM_DATA for DS1 to DS4, where one run misses modes, else of one run."""
+    long_runs = Path(os.environ.get("PHLOEM_DATA", "")) / "mrbayes" / name
+    if long_runs.is_dir():
+        return pool(read_reference([long_runs], taxa=alignment.taxa))
     path = work / f"{name}.t"
     if not path.exists():
         (work / f"{name}.nex").write_text(mrbayes_file(alignment, name))
@@ -174,6 +183,13 @@ def run(name: str, spoil: str, work: Path) -> dict[str, object]:
     return {"data": name, "taxa": len(alignment.taxa), "spoil": spoil, "seconds": round(seconds, 1), **found}
 
 
+def finished_run(name: str, work: Path, runs: Path) -> dict[str, object]:
+    """What came of a run that there is."""
+    alignment = alignment_of(name, work)
+    found = diagnostics(phloem.load_posterior(runs / name), truth_of(name, alignment, work))
+    return {"data": name, "taxa": len(alignment.taxa), "spoil": FINISHED, "seconds": None, **found}
+
+
 def table(results: Path) -> None:
     """How verdicts and errors agree."""
     rows = [json.loads(line) for line in results.read_text().splitlines()]
@@ -222,20 +238,24 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=DATA_SETS, default=DATA_SETS)
     parser.add_argument("--spoil", nargs="+", choices=SPOILS, default=SPOILS)
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--finished", type=Path)
     options = parser.parse_args()
     if options.work:
         options.work.mkdir(exist_ok=True)
         done = options.results.read_text().splitlines() if options.results.exists() else []
         known = {(row["data"], row["spoil"]) for row in map(json.loads, done)}
         for name in options.sets:
-            for spoil in options.spoil:
+            for spoil in [FINISHED] if options.finished else options.spoil:
                 if (name, spoil) not in known:
-                    row = run(name, spoil, options.work)
+                    row = (
+                        finished_run(name, options.work, options.finished)
+                        if options.finished
+                        else run(name, spoil, options.work)
+                    )
                     with options.results.open("a") as out:
                         out.write(json.dumps(row) + "\n")
-                    print(f"{name:9}{spoil:11}{row['error']:8.3f}  {row['verdict']}  ({row['seconds']} s)", flush=True)
-    if options.table or not options.work:
+                    print(f"{name:9}{spoil:11}{row['error']:8.3f}  {row['verdict']}", flush=True)
+    else:
         table(options.results)
 
 
