@@ -86,6 +86,15 @@ def test_errors_and_evidence_are_those_of_loops_over_draws(draws):
     assert len(few) == len(few.error) == len(few.log_evidence) == len(few.log_evidence_error) == 2
 
 
+def test_all_other_topologies_have_evidence_together(draws):
+    some = draws.topologies[[0, 3]]
+    parts = np.exp(draws.log_weights - draws.log_weights.max()) * ~np.isin(draws.group, [0, 3])
+    log_evidence, error = draws.log_evidence_of_others(some)
+    assert log_evidence == pytest.approx(draws.log_weights.max() + np.log(parts.mean()))
+    assert error == pytest.approx(parts.std() / np.sqrt(len(parts)) / parts.mean())
+    assert draws.log_evidence_of_others(draws.topologies) == (-np.inf, 0.0)
+
+
 def test_evidence_is_known_however_small_it_is(draws):
     small = replace(draws, log_joint=draws.log_joint - 1000.0 * (draws.group == 3))
     found, usual = (each.topology_estimates() for each in (small, draws))

@@ -1,6 +1,7 @@
 """Trees drawn from Q with the parts of their weights, and their file."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,6 +100,13 @@ class Draws:
         order = np.argsort(-trees.topology_weights(), kind="stable")
         columns = (trees.topology_errors(), *_log_means(self.log_weights, self.group, len(self.topologies)))
         return TopologyEstimates(trees.topology_sample(), *(column[order] for column in columns))
+
+    def log_evidence_of_others(self, topologies: TopologyBatch) -> tuple[float, float]:
+        """log p(Y, τ) summed over all topologies that were drawn and are not among these, and its standard error."""
+        listed = {row.tobytes() for row in topologies.parent}
+        is_other = np.array([row.tobytes() not in listed for row in self.topologies.parent])
+        (_, log_mean), (_, error) = _log_means(self.log_weights, is_other[self.group].astype(np.int32), 2)
+        return (float(log_mean), float(error)) if np.isfinite(log_mean) else (-math.inf, 0.0)
 
 
 def _log_means(log_weights: FloatArray, group: IntArray, groups: int) -> tuple[FloatArray, FloatArray]:
