@@ -13,6 +13,7 @@ from phloem.inference.diagnostics import smooth
 from phloem.inference.draws import TYPES, DrawCollector, Draws, join, read_draws, shares, write_draws
 from phloem.inference.particles import draw_particles
 from phloem.random_streams import RandomStream
+from phloem.trees.generation import all_topologies
 from support.small_posteriors import example
 
 STREAM = RandomStream(8, "draws")
@@ -64,6 +65,69 @@ def test_annealed_draws_have_weights_of_their_own(model_and_target, draws, tmp_p
     assert join([draws, draws]).annealed is None
     with pytest.raises(BadArgument, match="differ in size"):
         replace(draws, annealed=np.zeros(3))
+
+
+def test_errors_and_evidence_are_those_of_loops_over_draws(draws):
+    found, trees = draws.topology_estimates(), draws.weighted()
+    largest = draws.log_weights.max()
+    raw = np.exp(draws.log_weights - largest)
+    assert (np.diff(found.trees.weights) <= 0).all()
+    for number, parent in enumerate(found.trees.topologies.parent):
+        here = [bool((draws.topologies.parent[group] == parent).all()) for group in draws.group]
+        p = sum(weight for weight, is_here in zip(trees.weights, here, strict=True) if is_here)
+        variance = sum(w**2 * (is_here - p) ** 2 for w, is_here in zip(trees.weights, here, strict=True))
+        assert found.trees.weights[number] == pytest.approx(p)
+        assert found.error[number] == pytest.approx(np.sqrt(variance))
+        parts = raw * here
+        assert found.log_evidence[number] == pytest.approx(largest + np.log(parts.mean()))
+        expected = parts.std() / np.sqrt(len(parts)) / parts.mean()
+        assert found.log_evidence_error[number] == pytest.approx(expected)
+    few = found.first(2)
+    assert len(few) == len(few.error) == len(few.log_evidence) == len(few.log_evidence_error) == 2
+
+
+def test_all_other_topologies_have_evidence_together(draws):
+    some = draws.topologies[[0, 3]]
+    parts = np.exp(draws.log_weights - draws.log_weights.max()) * ~np.isin(draws.group, [0, 3])
+    log_evidence, error = draws.log_evidence_of_others(some)
+    assert log_evidence == pytest.approx(draws.log_weights.max() + np.log(parts.mean()))
+    assert error == pytest.approx(parts.std() / np.sqrt(len(parts)) / parts.mean())
+    assert draws.log_evidence_of_others(draws.topologies) == (-np.inf, 0.0)
+
+
+def test_evidence_is_known_however_small_it_is(draws):
+    small = replace(draws, log_joint=draws.log_joint - 1000.0 * (draws.group == 3))
+    found, usual = (each.topology_estimates() for each in (small, draws))
+    assert np.isfinite(found.log_evidence).all()
+    lost = np.sort(usual.log_evidence).sum() - np.sort(found.log_evidence).sum()
+    assert lost == pytest.approx(1000.0)
+
+
+def test_errors_are_as_large_as_the_spread_of_repeats():
+    """Topologies from a q with weights p/q that vary on top, as those of branch lengths do."""
+    random = np.random.default_rng(3)
+    topologies = all_topologies(5)
+    p, q = (weights / weights.sum() for weights in np.exp(random.normal(size=(2, len(topologies)))))
+    spread, count, log_z = 0.8, 2000, -30.0
+    shares_found, errors, evidence, evidence_errors = [], [], [], []
+    for _ in range(300):
+        group = random.choice(len(topologies), count, p=q).astype(np.int32)
+        log_weights = log_z + np.log(p / q)[group] + random.normal(-(spread**2) / 2, spread, count)
+        some = Draws(
+            tuple("abcde"), topologies, group, np.ones((count, 7), np.float32), log_weights, *np.zeros((2, count))
+        )
+        trees, found = some.weighted(), some.topology_estimates()
+        place = np.argsort(np.argsort(-trees.topology_weights(), kind="stable"))
+        shares_found.append(found.trees.weights[place])
+        errors.append(found.error[place])
+        evidence.append(found.log_evidence[place])
+        evidence_errors.append(found.log_evidence_error[place])
+    np.testing.assert_allclose(np.mean(errors, axis=0), np.std(shares_found, axis=0), rtol=0.2)
+    np.testing.assert_allclose(np.mean(evidence_errors, axis=0), np.std(evidence, axis=0), rtol=0.2)
+    np.testing.assert_allclose(
+        np.mean(shares_found, axis=0), p, atol=0.01
+    )  # smoothing takes a little from the heaviest
+    np.testing.assert_allclose(np.exp(np.array(evidence) - log_z).mean(axis=0), p, rtol=0.06)
 
 
 def test_weights_are_shares_by_topology_the_largest_first(draws):

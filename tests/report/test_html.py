@@ -11,8 +11,10 @@ import pytest
 from phloem.inference.evaluation import Estimated, Evaluation
 from phloem.inference.trust import Trust
 from phloem.random_streams import RandomStream
+from phloem.report.clades import clade_table
 from phloem.report.html import render_report
 from phloem.report.pages import embedded_json, packed
+from phloem.report.wording import NO_BREAK, error_bar, percent
 from phloem.trees.consensus import SummaryTree
 from phloem.trees.generation import random_topologies
 from phloem.trees.rooting import root_at_outgroup
@@ -36,6 +38,12 @@ def test_the_page_says_what_was_run_and_what_was_found(page):
     assert "The runs nearly agree." in text
     assert "Drawn from the neighbour of Taxon_000; the tree is unrooted." in text
     assert "Training is not finished" not in text
+    contents = made_up_contents(12)
+    assert f"{percent(contents.topologies.weights[0])} " in page.words["dd"]
+    clades = clade_table(contents).rows
+    errors = [error_bar(contents.topology_errors[0]), *(clade.error_text for clade in clades if clade.error_text)]
+    assert [text for text in page.words["small"] if text.endswith(f"{NO_BREAK}%")] == errors
+    assert [clade.error_text == "" for clade in clades] == [clade.probability > 1 - 1e-9 for clade in clades]
     assert "0123abcd" in text
     assert "https://openreview.net/forum?id=hVVUY7p64WL" in text
 
@@ -112,7 +120,7 @@ def test_a_run_without_history_provenance_deviations_or_findings_still_has_a_rep
     assert "There is no history of the training." in found.text()
     assert "Nothing was checked." in found.text()
     assert "Do not trust these results" in found.text()
-    assert "±" not in found.text()
+    assert "−6489.11 ±" not in found.text()
 
 
 def test_figures_that_must_not_be_trusted_are_grey_and_no_others_are():
@@ -165,10 +173,10 @@ def test_what_the_page_draws_is_the_posterior(page):
     frequent = dict(
         zip(map(bytes, np.packbits(contents.splits.members, axis=1)), contents.splits.frequency, strict=True)
     )
-    for tree, topology, weight in zip(
-        data["trees"], contents.topologies.topologies, contents.topologies.weights, strict=True
-    ):
+    columns = (contents.topologies.topologies, contents.topologies.weights, contents.topology_errors)
+    for tree, topology, weight, error in zip(data["trees"], *columns, strict=True):
         assert tree[0] == pytest.approx(weight, rel=1e-3)
+        assert tree[4] == pytest.approx(error, rel=1e-3)
         parent, split = unpacked(tree[1]), unpacked(tree[2])
         assert parent[:-1].tolist() == topology.parent[0, :-1].tolist()
         assert split[:12].tolist() == list(range(12))

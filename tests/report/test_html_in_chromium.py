@@ -8,6 +8,7 @@ import pytest
 
 from phloem.inference.trust import Trust
 from phloem.report.html import render_report
+from phloem.report.wording import error_bar, percent
 from support.devtools import Browser, Page
 from support.html_pages import CONTRAST, HOSTILE
 from support.made_up_report import made_up_contents, made_up_history
@@ -83,14 +84,13 @@ def test_the_clade_table_is_sorted_by_click_and_by_key(page):
 
 
 def test_topologies_are_stepped_through_by_button_and_by_arrow(page):
-    probabilities = [tree[0] for tree in page.evaluate("phloem.data('browser-data')")["trees"]]
+    trees = page.evaluate("phloem.data('browser-data')")["trees"]
 
     def shown() -> tuple[str, str]:
         return texts(page, "#shown-rank")[0], texts(page, "#shown-probability")[0]
 
     def expected(rank: int) -> tuple[str, str]:
-        percent = f"{100 * probabilities[rank - 1]:.1f}".removesuffix(".0")
-        return f"{rank} of {len(probabilities)}", f"{percent}\N{NARROW NO-BREAK SPACE}%"
+        return f"{rank} of {len(trees)}", f"{percent(trees[rank - 1][0])} {error_bar(trees[rank - 1][4])}"
 
     assert shown() == expected(1)
     assert page.evaluate("document.getElementById('previous').disabled")
@@ -102,6 +102,7 @@ def test_topologies_are_stepped_through_by_button_and_by_arrow(page):
     page.press("ArrowLeft")
     assert shown() == expected(2)
     assert len(texts(page, "#topology-box .name")) == len(TAXA)
+    assert len(texts(page, "#ranks line")) == len(trees), "a line for the error of each"
 
 
 def test_clades_that_differ_from_the_consensus_are_marked_and_listed(page):

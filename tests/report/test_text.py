@@ -13,7 +13,7 @@ from phloem.errors import BadArgument
 from phloem.inference.agreement import ReferenceComparison
 from phloem.inference.evaluation import Estimated, Evaluation
 from phloem.inference.measurement import Annealed, PlainDraws
-from phloem.inference.summary import CredibleSet, DrawQuality, DrawSummary, MeanInterval, Summary
+from phloem.inference.summary import BestTopology, CredibleSet, DrawQuality, DrawSummary, MeanInterval, Summary
 from phloem.inference.trust import judge
 from phloem.random_streams import RandomStream
 from phloem.report.text import (
@@ -29,6 +29,7 @@ from phloem.trees.reading import parse_newick
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import SplitDeviation, nontrivial_splits, split_frequencies
 from phloem.trees.topology import TopologyBatch
+from phloem.trees.writing import format_newick
 from support.made_up_summary import made_up_summary
 from support.strategies import topology_batches
 
@@ -49,9 +50,11 @@ SUMMARY = made_up_summary(
 )
 
 
-def drawn(topologies: int, **changes: Any) -> Summary:
-    """The summary, with so many topologies and other changes."""
-    found = SUMMARY.found._replace(distinct_topologies=topologies)
+def drawn(topologies: int, best: TreeSample | None = None, error: float | None = 0.02, **changes: Any) -> Summary:
+    """The summary, with so many topologies, of which the best are these, and other changes."""
+    listed = () if best is None else zip(best.weights, format_newick(best.topologies, best.taxa), strict=True)
+    best_topologies = tuple(BestTopology(float(probability), newick, error) for probability, newick in listed)
+    found = SUMMARY.found._replace(distinct_topologies=topologies, best_topologies=best_topologies)
     return replace(SUMMARY, found=found, **changes)
 
 
@@ -61,7 +64,7 @@ def sample(*weights: float) -> TreeSample:
 
 
 def best_lines(found: TreeSample, distinct: int) -> list[str]:
-    summary = drawn(distinct)
+    summary = drawn(distinct, found)
     lines = list(describe_posterior(summary, found, split_frequencies(found)))
     first = next(place for place, line in enumerate(lines) if "drawn" in line)
     return lines[first : next(place for place, line in enumerate(lines) if "credible sets" in line)]
@@ -70,8 +73,8 @@ def best_lines(found: TreeSample, distinct: int) -> list[str]:
 def test_improbable_topologies_are_counted_and_not_listed():
     assert best_lines(sample(0.7, 0.29996, 0.00004), 1200) == [
         "best topologies (1,200 were drawn)",
-        f"  1  0.7000  {TREES[0]}",
-        f"  2  0.3000  {TREES[1]}",
+        f"  1  0.7000 ± 0.0200  {TREES[0]}",
+        f"  2  0.3000 ± 0.0200  {TREES[1]}",
         "     0.0000  1,198 others",
     ]
     assert best_lines(sample(0.6, 0.3), 4)[-1] == "     0.1000  2 others"
@@ -84,17 +87,23 @@ def test_five_topologies_are_listed_at_most_and_one_at_least():
     assert [line.split()[0] for line in lines[1:-1]] == ["1", "2", "3", "4", "5"]
     assert lines[-1] == "     0.5000  10 others"
     assert best_lines(sample(0.00004, 0.00003), 40_000)[1:] == [
-        f"  1  0.0000  {TREES[0]}",
+        f"  1  0.0000 ± 0.0200  {TREES[0]}",
         "     1.0000  39,999 others",
     ]
     assert best_lines(sample(0.6, 0.3), 3)[-1] == "     0.1000  1 other"
 
 
+def test_a_run_of_an_earlier_version_has_probabilities_without_errors():
+    found = sample(0.7, 0.3)
+    lines = list(describe_posterior(drawn(2, found, error=None), found, split_frequencies(found)))
+    assert f"  1  0.7000  {TREES[0]}" in lines
+
+
 def test_a_topology_that_fits_is_shown_whole():
     taxa = ("Alligator", "Bison", "Camel", "Dolphin", "Elephant")
     found = TreeSample(taxa, sample(0.7, 0.3).topologies, np.array([0.7, 0.3]), None)
-    summary = drawn(2)
-    whole = "  1  0.7000  (Alligator,Bison,(Camel,(Dolphin,Elephant)));"
+    summary = drawn(2, found)
+    whole = "  1  0.7000 ± 0.0200  (Alligator,Bison,(Camel,(Dolphin,Elephant)));"
     for width, line in ((len(whole), whole), (len(whole) - 1, whole[:-2] + "…")):
         assert line in list(describe_posterior(summary, found, split_frequencies(found), width=width))
 
@@ -138,7 +147,7 @@ def test_counts_are_of_all_topologies_and_of_those_in_credible_sets():
 def test_a_single_topology_has_no_others():
     title, only = best_lines(sample(1.0), 1)
     assert title.startswith("the only topology")
-    assert only == f"  1  1.0000  {TREES[0]}"
+    assert only == f"  1  1.0000 ± 0.0200  {TREES[0]}"
 
 
 def test_supports_are_those_of_each_interior_branch_and_0_where_a_split_was_not_seen():

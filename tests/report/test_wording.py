@@ -8,6 +8,7 @@ import pytest
 from phloem.report.wording import (
     brief,
     duration,
+    error_bar,
     interval,
     length,
     percent,
@@ -26,6 +27,12 @@ THIN = "\N{NARROW NO-BREAK SPACE}"
 )
 def test_shares_are_never_rounded_to_certainty(share, text):
     assert percent(share) == f"{text}{THIN}%"
+
+
+def test_a_share_that_is_certain_has_no_error_bar():
+    assert error_bar(0.0123) == f"±{THIN}1.2{THIN}%"
+    assert error_bar(1e-5) == f"±{THIN}<0.1{THIN}%"
+    assert error_bar(0.0) == ""
 
 
 def test_numbers_that_are_not_known_are_dashes():

@@ -77,6 +77,7 @@ def made_up_contents(taxa: tuple[str, ...] | int, trees: GroupedTrees | None = N
         consensus=summary_tree(majority_rule(split_frequencies(topologies)), splits),
         threshold=0.5,
         topologies=topologies,
+        topology_errors=trees.topology_errors()[np.argsort(-trees.topology_weights(), kind="stable")],
         credible=[
             CredibleSet(share, int(np.searchsorted(cumulative, share - 1e-9)) + 1) for share in (0.5, 0.9, 0.95, 0.99)
         ],

@@ -105,7 +105,7 @@ def made_up(folder: Path, log_marginal: float, shares: list[float], error: float
     run = infer_run(folder)
     run.record(InferConfig(runs=1), {"trees": []}, seed=1, command="")
     write_draws(draws, folder / "draws.safetensors")
-    write_tables(run, draws.weighted())
+    write_tables(run, draws)
     summary = made_up_summary(summarize_draws(draws, trust), Estimated(log_marginal, error), steps=1)
     run.write_summary(summary.as_json())
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ import phloem
 from phloem.config import InferConfig
 from phloem.errors import FileProblem
 from phloem.inference import summary as summary_module
+from phloem.inference.agreement import marginal_likelihood
 from phloem.inference.diagnostics import effective_sample_size, pareto_shape, smooth
-from phloem.inference.draws import Draws
+from phloem.inference.draws import Draws, TopologyEstimates
 from phloem.inference.summary import DrawQuality, summarize_draws
 from phloem.tasks import run_files
 from phloem.tasks.opening import Drawing, open_posterior
@@ -22,6 +24,12 @@ from phloem.trees.branch_lengths import shortest_interval
 from support.small_posteriors import example
 
 TREES = ["(a,b,(c,(d,e)));", "(a,(b,(d,e)),c);", "(a,b,((c,e),d));"]
+DRAWN_TWICE = (
+    np.repeat(np.arange(3, dtype=np.int32), 2),
+    np.ones((6, 7), np.float32),
+    np.array([-1.0, -2.0, -3.0, -1.5, -np.inf, -np.inf]),
+    *np.zeros((2, 6)),
+)
 SUPPORT = example("split")[0].network.support
 
 
@@ -143,6 +151,11 @@ def test_ten_topologies_are_in_the_summary_at_most(posterior):
     assert len(found.best_topologies) == 10
 
 
+def estimates(*weights: float) -> TopologyEstimates:
+    """The trees with errors and evidence."""
+    return TopologyEstimates(sample(*weights), *np.outer((0.125, -9.5, 0.75), np.ones(len(weights))))
+
+
 def sample(*weights: float) -> phloem.trees.TreeSample:
     parsed = phloem.trees.parse_newick(TREES, taxa=tuple("abcde"))
     return phloem.trees.TreeSample(parsed.taxa, parsed.topologies, np.array(weights), None)
@@ -151,8 +164,12 @@ def sample(*weights: float) -> phloem.trees.TreeSample:
 def test_the_last_cumulative_probability_says_what_is_not_listed(monkeypatch, tmp_path):
     monkeypatch.setattr(run_files, "MOST_TOPOLOGIES", 2)
     path = tmp_path / "topologies.csv"
-    path.write_text(format_topologies(sample(0.5, 0.25, 0.25)))
-    assert path.read_text().splitlines()[1:] == [f'1,0.5,0.5,"{TREES[0]}"', f'2,0.25,0.75,"{TREES[1]}"']
+    path.write_text(format_topologies(estimates(0.5, 0.25, 0.25)))
+    assert path.read_text().splitlines() == [
+        "rank,probability,error,cumulative,log_evidence,log_evidence_error,newick",
+        f'1,0.5,0.125,0.5,-9.5,0.75,"{TREES[0]}"',
+        f'2,0.25,0.125,0.75,-9.5,0.75,"{TREES[1]}"',
+    ]
     assert read_topologies(path, tuple("abcde")).weights.tolist() == [0.5, 0.25]
 
 
@@ -162,11 +179,15 @@ def test_clades_are_the_sides_without_the_first_taxon_and_single_taxa_come_last(
     with_lengths = phloem.trees.TreeSample(trees.taxa, trees.topologies, trees.weights, lengths)
     text = format_clades(phloem.trees.split_lengths(phloem.trees.GroupedTrees.from_sample(with_lengths)))
     header, *rows = [line.split(",") for line in text.splitlines()]
-    assert header == ["probability", "taxa", "members", "mean_length", "deviation", "median", "lower", "upper"]
-    clades = [[float(row[0]), row[1], row[2]] for row in rows]
+    lengths = ["mean_length", "deviation", "median", "lower", "upper"]
+    assert header == ["probability", "error", "taxa", "members", *lengths]
+    weights, has = np.array([0.5, 0.3, 0.2]), np.array([[1, 1, 0], [1, 0, 1], [0, 1, 0], [0, 0, 1]])
+    errors = [np.sqrt((weights**2 * (row - row @ weights) ** 2).sum()) for row in has]
+    assert [float(row[1]) for row in rows] == pytest.approx([*errors, *np.zeros(5)])
+    clades = [[float(row[0]), row[2], row[3]] for row in rows]
     assert clades[:4] == [[0.8, "2", "...**"], [0.7, "3", "..***"], [0.3, "3", ".*.**"], [0.2, "2", "..*.*"]]
     assert clades[4:] == [[1.0, "1", "." * taxon + "*" + "." * (4 - taxon)] for taxon in range(5)]
-    assert {tuple(row[3:]) for row in rows} == {("0.25", "0.0", "0.25", "0.25", "0.25")}
+    assert {tuple(row[4:]) for row in rows} == {("0.25", "0.0", "0.25", "0.25", "0.25")}
     path = tmp_path / "clades.csv"
     path.write_text(text)
     again = read_clades(path, trees.taxa)
@@ -187,16 +208,60 @@ def test_every_clade_has_its_own_lengths():
     for place, members in enumerate(splits.members):
         row = by_members["".join("*" if member else "." for member in members)]
         assert float(row["probability"]) == splits.frequency[place]
-        for name in ("deviation", "median", "lower", "upper"):
+        for name in ("error", "deviation", "median", "lower", "upper"):
             assert float(row[name]) == getattr(splits, name)[place]
         assert float(row["mean_length"]) == splits.mean[place]
 
 
 def test_rows_that_are_no_trees_or_no_numbers_are_refused_in_a_line(tmp_path):
     path = tmp_path / "topologies.csv"
-    whole = format_topologies(sample(0.5, 0.25, 0.25))
+    whole = format_topologies(estimates(0.5, 0.25, 0.25))
     for old, new in (("(a,b,(c,(d,e)));", "(a,b,(c,(d,x)));"), ("((c,e),d)", "((c,e)"), ("1,0.5,", "1,half,")):
         assert old in whole
         path.write_text(whole.replace(old, new))
         with pytest.raises(FileProblem, match=r"topologies\.csv: .*damaged"):
             read_topologies(path, tuple("abcde"))
+
+
+def test_tables_of_earlier_versions_are_read(tmp_path):
+    topologies, clades = tmp_path / "topologies.csv", tmp_path / "clades.csv"
+    topologies.write_text(f'rank,probability,cumulative,newick\n1,0.5,0.5,"{TREES[0]}"\n2,0.25,0.75,"{TREES[1]}"\n')
+    assert read_topologies(topologies, tuple("abcde")).weights.tolist() == [0.5, 0.25]
+    header = "probability,taxa,members,mean_length,deviation,median,lower,upper"
+    clades.write_text(f"{header}\n0.75,2,...**,1,0,1,1,1\n1.0,1,*....,1,0,1,1,1\n")
+    found = read_clades(clades, tuple("abcde"))
+    assert found.frequencies.tolist() == [0.75]
+    assert found.members.tolist() == [[False, False, False, True, True]]
+    for path, needed in ((topologies, "newick"), (clades, "members")):
+        path.write_text(path.read_text().replace(needed, "other", 1))
+        with pytest.raises(FileProblem, match=f"{path.name}: .*damaged"):
+            (read_topologies if path is topologies else read_clades)(path, tuple("abcde"))
+
+
+@pytest.mark.parametrize("which", ["finished_run", "finished_runs"])
+def test_the_best_topologies_have_their_errors_and_their_evidence(which, request):
+    posterior = phloem.load_posterior(request.getfixturevalue(which))
+    found, best = posterior.topology_estimates, posterior.summary.found.best_topologies
+    for number, one in enumerate(best):
+        assert one.probability == found.trees.weights[number]
+        assert (one.error, one.log_evidence, one.log_evidence_error) == (
+            found.error[number],
+            found.log_evidence[number],
+            found.log_evidence_error[number],
+        )
+    table = list(csv.DictReader(io.StringIO((posterior.directory / "topologies.csv").read_text())))
+    for name in ("error", "log_evidence", "log_evidence_error"):
+        np.testing.assert_array_equal([float(row[name]) for row in table], getattr(found, name))
+    clades = list(csv.DictReader(io.StringIO((posterior.directory / "clades.csv").read_text())))
+    errors = posterior.branch_lengths.error[len(posterior.taxa) :]
+    assert [float(row["error"]) for row in clades[: len(errors)]] == errors.tolist()
+    assert (errors > 0).any()
+    assert np.logaddexp.reduce(found.log_evidence) == pytest.approx(marginal_likelihood(posterior.draws).value)
+
+
+def test_a_topology_without_weight_has_no_evidence_in_the_summary(posterior):
+    draws = Draws(tuple("abcde"), sample(1, 1, 1).topologies, *DRAWN_TWICE)
+    best = summarize_draws(draws, posterior.trust).best_topologies
+    assert [one.log_evidence is None for one in best] == [False, False, True]
+    assert best[2].probability == 0
+    json.dumps(best, allow_nan=False)

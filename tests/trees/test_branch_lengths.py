@@ -49,6 +49,12 @@ def test_statistics_are_over_the_trees_that_have_the_split(topologies, trees, se
     for number, row in enumerate(lengths.members):
         values, weights = np.array(found[row.tobytes()]).T
         mean = np.average(values, weights=weights)
+        share = weights.sum() / sample.weights.sum()
+        has = [any(row.tobytes() == other.tobytes() for other in rows) for rows in members]
+        variance = sum(
+            (w / sample.weights.sum()) ** 2 * (h - share) ** 2 for w, h in zip(sample.weights, has, strict=True)
+        )
+        assert lengths.error[number] == pytest.approx(np.sqrt(variance), abs=1e-6)
         assert lengths.frequency[number] == pytest.approx(weights.sum() / sample.weights.sum())
         assert lengths.mean[number] == pytest.approx(mean)
         deviation = np.sqrt(np.average((values - mean) ** 2, weights=weights))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from phloem.inference.diagnostics import pareto_shape as pareto_shape
     from phloem.inference.diagnostics import smooth as smooth
     from phloem.inference.draws import Draws as Draws
+    from phloem.inference.draws import TopologyEstimates as TopologyEstimates
     from phloem.inference.evaluation import Evaluation as Evaluation
     from phloem.inference.evaluation import evaluate as evaluate
     from phloem.inference.evidence import TopologyEvidence as TopologyEvidence

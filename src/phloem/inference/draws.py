@@ -1,6 +1,7 @@
 """Trees drawn from Q with the parts of their weights, and their file."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from phloem.errors import BadArgument, FileProblem, TaxonMismatch
 from phloem.inference.diagnostics import smooth
 from phloem.inference.particles import Particles
 from phloem.storage.files import atomic_write, read_bytes
-from phloem.trees.sample import GroupedTrees
+from phloem.trees.sample import GroupedTrees, TreeSample
 from phloem.trees.topology import TopologyBatch
 
 MOST_NODES = 20_000_000  # of the draws kept: all 100,000 for up to 100 taxa, within a limit of memory
@@ -29,6 +30,28 @@ TYPES = {
 }
 USUAL_COUNT = 1000  # trees of a sample
 ANNEALED = "annealed"  # in the file of annealed draws only
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TopologyEstimates:
+    """The distinct topologies of weighted draws, most probable first, with standard errors; arrays are (topologies,).
+
+    Probabilities are those of smoothed weights, evidence is that of the weights as they are: summed up, it is the
+    marginal likelihood.
+    """
+
+    trees: TreeSample  # with their probabilities as weights
+    error: FloatArray  # of the probability
+    log_evidence: FloatArray  # log p(Y, τ)
+    log_evidence_error: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.trees)
+
+    def first(self, count: int) -> "TopologyEstimates":
+        """The most probable ones."""
+        columns = (self.error, self.log_evidence, self.log_evidence_error)
+        return TopologyEstimates(self.trees[:count], *(column[:count] for column in columns))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,6 +93,32 @@ class Draws:
         """A weighted sample of the posterior: the draws with normalised weights, the largest of them smoothed."""
         weights = shares(smooth(self.log_weights))
         return GroupedTrees(self.taxa, self.topologies, self.group, weights, self.branch_lengths.astype(np.float64))
+
+    def topology_estimates(self) -> TopologyEstimates:
+        """Probability and evidence of each distinct topology."""
+        trees = self.weighted()
+        order = np.argsort(-trees.topology_weights(), kind="stable")
+        columns = (trees.topology_errors(), *_log_means(self.log_weights, self.group, len(self.topologies)))
+        return TopologyEstimates(trees.topology_sample(), *(column[order] for column in columns))
+
+    def log_evidence_of_others(self, topologies: TopologyBatch) -> tuple[float, float]:
+        """log p(Y, τ) summed over all topologies that were drawn and are not among these, and its standard error."""
+        listed = {row.tobytes() for row in topologies.parent}
+        is_other = np.array([row.tobytes() not in listed for row in self.topologies.parent])
+        (_, log_mean), (_, error) = _log_means(self.log_weights, is_other[self.group].astype(np.int32), 2)
+        return (float(log_mean), float(error)) if np.isfinite(log_mean) else (-math.inf, 0.0)
+
+
+def _log_means(log_weights: FloatArray, group: IntArray, groups: int) -> tuple[FloatArray, FloatArray]:
+    """log (1/S) Σ wᵢ 1[i is in the group] and its standard error, (groups,); -inf and nan where there is no weight."""
+    largest = np.full(groups, -np.inf)
+    np.maximum.at(largest, group, log_weights)
+    weights = np.exp(log_weights - np.where(np.isfinite(largest), largest, 0.0)[group])
+    total, squares = (np.bincount(group, each, minlength=groups) for each in (weights, weights**2))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_mean = largest + np.log(total) - np.log(len(log_weights))
+        error = np.sqrt(np.maximum(squares / total**2 - 1 / len(log_weights), 0.0))
+    return log_mean, error
 
 
 def shares(log_weights: FloatArray) -> FloatArray:

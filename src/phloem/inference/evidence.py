@@ -1,7 +1,7 @@
 """The evidence of single topologies: log p(Y, τ), all branch lengths integrated out, with standard errors.
 
-For every topology a member of the warped family is fitted to the posterior of its lengths, from which draws are
-annealed to that posterior. Nothing is trained, and no topology depends on any other.
+For every topology draws are annealed to the posterior of its lengths: from what a trained model says of them or,
+without one, from a member of the warped family that is fitted to it. No topology depends on any other.
 """
 
 from typing import NamedTuple
@@ -10,19 +10,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phloem.arrays import FloatArray, LongArray
+from phloem.arrays import BoolArray, FloatArray, LongArray
 from phloem.errors import BadArgument, counted
 from phloem.inference.annealing import PILOT, Progress, explore, move_along
 from phloem.inference.diagnostics import effective_sample_size, log_mean_error
 from phloem.inference.evaluation import CHUNK_NODES
 from phloem.inference.gap import best_members
-from phloem.inference.moves import MovingTrees, NoiseSpace
+from phloem.inference.moves import MovingTrees, NoiseSpace, ParameterMemory
 from phloem.inference.particles import lower_bound
 from phloem.random_streams import RandomStream
 from phloem.target.estimation import optimize_branch_lengths
 from phloem.target.posterior import TreePosterior
+from phloem.trees.sample import share_errors
 from phloem.trees.topology import TopologyBatch, TopologyIndex
-from phloem.variational.families import LOCATION_OFFSET, Warped, standard_normal
+from phloem.variational.families import LOCATION_OFFSET, Warped, is_made_of_noise, standard_normal
+from phloem.variational.joint import BranchModel
 
 AT_ONCE = 100  # topologies
 FIRST_DRAWS = 200  # of a topology; then as many again as it has, until its error is small
@@ -40,16 +42,29 @@ class TopologyEvidence(NamedTuple):
     effective_draws: FloatArray
 
 
+class EvidenceShares(NamedTuple):
+    """Posterior probabilities of topologies with their standard errors, (topologies,), and of all others together."""
+
+    probability: FloatArray
+    error: FloatArray
+    others: float
+    others_error: float
+
+
 def topology_evidence(
     target: TreePosterior,
     topologies: TopologyBatch,
     *,
+    branches: BranchModel | None = None,
     stream: RandomStream,
     error: float = 0.02,
     most_draws: int = 10_000,
     progress: Progress | None = None,
 ) -> TopologyEvidence:
-    """log p(Y, τ) of distinct topologies, each from as many draws as its error asks for, within limits."""
+    """log p(Y, τ) of distinct topologies, each from as many draws as its error asks for, within limits.
+
+    branches: a trained model, from whose lengths to anneal the topologies that it knows if its family is made of noise.
+    """
     if not len(topologies) or len(topologies.distinct()[0]) < len(topologies):
         raise BadArgument("evidence: give one or more topologies, each once.")
     if not error > 0:
@@ -57,41 +72,77 @@ def topology_evidence(
     if most_draws < FIRST_DRAWS:
         drawn = counted(most_draws, "draw")
         raise BadArgument(f"evidence: with at most {drawn} no error is known. Allow at least {FIRST_DRAWS}.")
-    tell = progress or (lambda _share: None)
-    parts = []
-    for first in range(0, len(topologies), AT_ONCE):
-        block = topologies[first : first + AT_ONCE]
+    is_known = known_by(branches, topologies)
+    columns = np.empty((4, len(topologies)))
+    done = 0
+    for which, trained in ((np.flatnonzero(is_known), branches), (np.flatnonzero(~is_known), None)):
+        for first in range(0, len(which), AT_ONCE):
+            places = which[first : first + AT_ONCE]
+            block, share = topologies.take(places), len(places) / len(topologies)
+            tell = _part(progress, done / len(topologies), share)
+            if trained is None:
+                fit, annealing = stream.named("fit").at(first), stream.named(f"draws {first}")
+                space = _fitted(target, block, fit, _part(tell, 0.0, FITTING))
+                tell = _part(tell, FITTING, 1 - FITTING)
+            else:
+                annealing = stream.named(f"trained {first}")
+                space = NoiseSpace(target, trained.family, ParameterMemory(trained), _no_score)
+            annealed = _anneal(space, block, error, most_draws, annealing, tell)
+            columns[:, places] = np.transpose([_described(log_weights) for log_weights in annealed])
+            done += len(block)
+    log_evidence, errors, draws, effective = columns
+    return TopologyEvidence(log_evidence, errors, draws.astype(np.int64), effective)
 
-        def tell_block(share: float, first: int = first, size: int = len(block)) -> None:
-            tell((first + size * share) / len(topologies))
 
-        fitted = fit_lengths(
-            target, block, stream=stream.named("fit").at(first), progress=lambda share: tell_block(FITTING * share)
-        )
-        annealed = _anneal(target, block, fitted, error, most_draws, stream.named(f"draws {first}"), tell_block)
-        parts.append(
-            (
-                [float(lower_bound(each)) for each in annealed],
-                [log_mean_error(each) for each in annealed],
-                [len(each) for each in annealed],
-                [effective_sample_size(each) for each in annealed],
-            )
-        )
-    return TopologyEvidence(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+def _described(log_weights: FloatArray) -> tuple[float, float, int, float]:
+    effective = effective_sample_size(log_weights)
+    return float(lower_bound(log_weights)), log_mean_error(log_weights), len(log_weights), effective
+
+
+def _part(progress: Progress | None, start: float, length: float) -> Progress:
+    """Progress of a part, as progress of the whole."""
+    return lambda share: progress(start + length * share) if progress else None
+
+
+def known_by(branches: BranchModel | None, topologies: TopologyBatch) -> BoolArray:
+    """Which topologies can be annealed from what a model says of their lengths, (topologies,)."""
+    if branches is None or not is_made_of_noise(branches.family):
+        return np.zeros(len(topologies), np.bool_)
+    return branches.knows(topologies)
+
+
+def evidence_shares(found: TopologyEvidence, log_others: float, others_error: float) -> EvidenceShares:
+    """Posterior probabilities from evidence. log_others: log p(Y, τ), summed over all other topologies, and its error.
+
+    Parts p of a sum, each with the relative error e, have the variances (p e)².
+    """
+    logarithms = np.append(found.log_evidence, log_others)
+    errors = np.append(found.error, others_error)
+    probability = np.exp(logarithms - np.logaddexp.reduce(logarithms))
+    variances = (probability * errors) ** 2
+    error = share_errors(probability, variances, float(variances.sum()))
+    return EvidenceShares(probability[:-1], error[:-1], float(probability[-1]), float(error[-1]))
+
+
+def _no_score(topologies: TopologyBatch) -> FloatArray:
+    return np.zeros(len(topologies))
+
+
+def _fitted(target: TreePosterior, topologies: TopologyBatch, stream: RandomStream, progress: Progress) -> NoiseSpace:
+    index = TopologyIndex(topologies)
+    fitted = fit_lengths(target, topologies, stream=stream, progress=progress)
+    return NoiseSpace(target, Warped, lambda some: fitted[index.find(some)], _no_score)
 
 
 def _anneal(
-    target: TreePosterior,
+    space: NoiseSpace,
     topologies: TopologyBatch,
-    fitted: Tensor,
     error: float,
     most_draws: int,
     stream: RandomStream,
     progress: Progress,
 ) -> list[FloatArray]:
-    """Log weights of each topology, from fitted lengths to the posterior, with twice as many draws in every round."""
-    index = TopologyIndex(topologies)
-    space = NoiseSpace(target, Warped, lambda some: fitted[index.find(some)], lambda some: np.zeros(len(some)))
+    """Log weights of each topology's lengths, moved to their posterior, with twice as many draws in every round."""
 
     def start(which: LongArray, own_stream: RandomStream) -> MovingTrees:
         noise = standard_normal(len(which), topologies.branch_count, own_stream.named("noise"))
@@ -116,7 +167,7 @@ def _anneal(
             [tree for tree in going if log_mean_error(found[tree]) > error and len(found[tree]) < most_draws], np.int64
         )
         step += 1
-        progress(FITTING + (1 - FITTING) * (1 - len(going) / len(topologies) / 2**step))
+        progress(1 - len(going) / len(topologies) / 2**step)
     return found
 
 

@@ -4,6 +4,7 @@ A new number of the draws is a field of `DrawSummary`, computed in `summarize_dr
 which `tasks/run_files.py` fills. Either has a key below, and a line in `as_json` and in `from_json`.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -11,12 +12,12 @@ from typing import Any, NamedTuple
 from phloem.inference.agreement import Agreement, Measured
 from phloem.inference.chain_check import ChainCheck, CladeDifference
 from phloem.inference.diagnostics import effective_sample_size, pareto_shape, smooth
-from phloem.inference.draws import Draws
+from phloem.inference.draws import Draws, TopologyEstimates
 from phloem.inference.evaluation import Estimated, Evaluation
 from phloem.inference.measurement import Annealed, PlainDraws
 from phloem.inference.trust import Finding, Trust
 from phloem.trees.branch_lengths import shortest_interval, tree_lengths
-from phloem.trees.sample import TreeSample, credible_set_size
+from phloem.trees.sample import credible_set_size
 from phloem.trees.splits import SplitDeviation
 from phloem.trees.writing import format_newick
 
@@ -70,10 +71,13 @@ class CredibleSet(NamedTuple):
 
 
 class BestTopology(NamedTuple):
-    """A topology with its probability."""
+    """A topology with its probability, its log p(Y, τ), and their standard errors, which earlier versions lack."""
 
     probability: float
     newick: str
+    error: float | None = None
+    log_evidence: float | None = None
+    log_evidence_error: float | None = None
 
 
 class DrawSummary(NamedTuple):
@@ -188,7 +192,7 @@ def summarize_draws(draws: Draws, trust: Trust) -> DrawSummary:
     """What weighted draws say."""
     trees = draws.weighted()
     log_weights = draws.log_weights
-    topologies = trees.topology_sample()
+    topologies = draws.topology_estimates()
     lengths = tree_lengths(trees)
     return DrawSummary(
         draws=DrawQuality(
@@ -200,16 +204,19 @@ def summarize_draws(draws: Draws, trust: Trust) -> DrawSummary:
         trust=trust,
         tree_length=MeanInterval(float(lengths @ trees.weights), *shortest_interval(lengths, trees.weights)),
         credible_sets=tuple(
-            CredibleSet(share, credible_set_size(topologies.weights, share)) for share in CREDIBLE_SHARES
+            CredibleSet(share, credible_set_size(topologies.trees.weights, share)) for share in CREDIBLE_SHARES
         ),
         distinct_topologies=len(topologies),
         best_topologies=_best(topologies),
     )
 
 
-def _best(topologies: TreeSample) -> tuple[BestTopology, ...]:
-    best = topologies[:BEST]
-    return tuple(map(BestTopology, best.weights.tolist(), format_newick(best.topologies, best.taxa)))
+def _best(topologies: TopologyEstimates) -> tuple[BestTopology, ...]:
+    best = topologies.first(BEST)
+    columns = (best.error, best.log_evidence, best.log_evidence_error)
+    known = ([value if math.isfinite(value) else None for value in column.tolist()] for column in columns)
+    newick = format_newick(best.trees.topologies, best.trees.taxa)
+    return tuple(map(BestTopology, best.trees.weights.tolist(), newick, *known))
 
 
 def _evaluation_as_json(evaluation: Evaluation) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 from phloem.arrays import BoolArray, IntArray
 from phloem.report.charts import Tick, ticks
 from phloem.report.contents import ReportContents
-from phloem.report.wording import brief, interval, length, percent
+from phloem.report.wording import brief, error_bar, interval, length, percent
 from phloem.trees.consensus import SummaryTree
 from phloem.trees.splits import without_first
 from phloem.trees.tree import members_below
@@ -24,6 +24,7 @@ class Clade(NamedTuple):
 
     probability: float
     probability_text: str
+    error_text: str  # standard, of the probability
     size: int
     first_names: str
     names: str  # all of them up to a limit; empty if `first_names` has them all
@@ -76,6 +77,7 @@ def clade_table(contents: ReportContents) -> CladeTable:
             Clade(
                 probability=float(splits.frequency[number]),
                 probability_text=percent(float(splits.frequency[number])),
+                error_text=error_bar(float(splits.error[number])),
                 size=len(side),
                 first_names=brief([taxa[taxon] for taxon in side]),
                 names=_all_names(taxa, side),

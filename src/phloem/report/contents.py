@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from phloem.arrays import FloatArray
 from phloem.data.patterns import AlignmentSummary
 from phloem.trees.branch_lengths import SplitLengths
 from phloem.trees.consensus import SummaryTree
@@ -42,6 +43,7 @@ class ReportContents:
     consensus: SummaryTree  # majority rule
     threshold: float  # its clades are more probable than this
     topologies: TreeSample  # distinct, most probable first
+    topology_errors: FloatArray  # (topologies,)  standard, of their probabilities
     credible: "Sequence[CredibleSet]"
     splits: SplitLengths  # of every split in the sample
     trees: GroupedTrees  # all draws with their weights, for distributions

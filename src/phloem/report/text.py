@@ -11,12 +11,11 @@ from phloem.arrays import FloatArray
 from phloem.errors import BadArgument
 from phloem.inference.agreement import ReferenceComparison
 from phloem.inference.evaluation import Estimated
-from phloem.inference.summary import Summary
+from phloem.inference.summary import DrawSummary, Summary
 from phloem.report.wording import annealing, count, printable
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import SplitFrequencies, nontrivial_splits
 from phloem.trees.topology import TopologyBatch
-from phloem.trees.writing import format_newick
 
 SHOWN = 5  # topologies at most,
 LEAST_SHOWN = 0.00005  # if they are as probable as this
@@ -39,7 +38,7 @@ def describe_posterior(
     yield ""
     yield from describe_trust(summary, width)
     yield ""
-    yield from _best(topologies, summary.found.distinct_topologies, width)
+    yield from _best(summary.found, width)
     yield from textwrap.wrap(_credible(summary), width)
     yield ""
     yield from textwrap.wrap("clade supports in percent, on the most probable topology", width)
@@ -114,19 +113,17 @@ def _credible(summary: Summary) -> str:
     return f"topologies in the credible sets: {sets}"
 
 
-def _best(topologies: TreeSample, distinct: int, width: int) -> Iterator[str]:
+def _best(found: DrawSummary, width: int) -> Iterator[str]:
+    distinct, best = found.distinct_topologies, found.best_topologies
     yield "the only topology that was drawn" if distinct == 1 else f"best topologies ({distinct:,} were drawn)"
-    shown = topologies[: max(1, min(SHOWN, int((topologies.weights >= LEAST_SHOWN).sum())))]
-    total = 0.0
-    for rank, (probability, tree) in enumerate(
-        zip(shown.weights.tolist(), format_newick(shown.topologies, shown.taxa), strict=True), 1
-    ):
-        total += probability
-        line = f"{rank:3}  {probability:.4f}  {tree}"
+    shown = best[: max(1, min(SHOWN, sum(one.probability >= LEAST_SHOWN for one in best)))]
+    for rank, one in enumerate(shown, 1):
+        error = "" if one.error is None else f" ± {one.error:.4f}"
+        line = f"{rank:3}  {one.probability:.4f}{error}  {one.newick}"
         yield line if len(line) <= width else line[: width - 1] + "…"
     if distinct > len(shown):
-        others = distinct - len(shown)
-        yield f"     {1 - total:.4f}  {count(others, 'other')}"
+        rest = 1 - sum(one.probability for one in shown)
+        yield f"     {rest:.4f}  {count(distinct - len(shown), 'other')}"
 
 
 def draw_tree(

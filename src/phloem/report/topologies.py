@@ -39,7 +39,8 @@ def browser_data(contents: ReportContents) -> dict[str, Any]:
     lengths: list[float] = []
     apart: dict[str, list[int]] = {}  # JSON keys are text
     trees = []
-    for probability, topology in zip(shown.weights.tolist(), shown.topologies, strict=True):
+    errors = contents.topology_errors[: len(shown)].tolist()
+    for probability, error, topology in zip(shown.weights.tolist(), errors, shown.topologies, strict=True):
         members = unpack_bits(split_bits(topology)[0], topology.taxon_count)
         split_of = np.full(topology.branch_count + 1, NONE)
         listed = 0
@@ -57,7 +58,8 @@ def browser_data(contents: ReportContents) -> dict[str, Any]:
         rooted = root_at_split(topology, root)
         has_new_root = int(len(rooted.parent) > topology.node_count)  # two halves of a branch meet there
         parents = np.where(rooted.parent < 0, NONE, rooted.parent)
-        trees.append([_rounded(probability), packed(parents), packed(split_of[rooted.branch]), has_new_root])
+        drawing = (packed(parents), packed(split_of[rooted.branch]), has_new_root)
+        trees.append([_rounded(probability), *drawing, _rounded(error)])
     return {
         "taxa": list(contents.consensus.taxa),
         "order": _leaf_order(contents.consensus),

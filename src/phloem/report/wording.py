@@ -53,6 +53,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}".removesuffix(".0") + f"{NO_BREAK}%"
 
 
+def error_bar(error: float) -> str:
+    """`± 0.4 %` after a share, or nothing where all draws agree, so that there is no telling."""
+    return f"±{NO_BREAK}{percent(error)}" if error > 0 else ""
+
+
 def support_number(share: float) -> str:
     """A support on a branch: whole percents, 100 only if it is practically certain."""
     if not math.isfinite(share):

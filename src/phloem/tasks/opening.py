@@ -115,7 +115,7 @@ def combine_runs(
     draws = join([run.draws for run in runs])
     check = _check_runs(runs, draws, config, config.seed, threads, progress)
     summary = summarize_runs(runs, draws, config, check)
-    write_tables(directory, draws.weighted())
+    write_tables(directory, draws)
     directory.write_summary(summary.as_json())
     return Posterior.from_draws(directory.path, config, summary, draws, runs=tuple(runs), home=runs[0].home)
 

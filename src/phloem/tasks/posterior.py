@@ -22,7 +22,7 @@ from phloem.data.patterns import summarize as summarize_alignment
 from phloem.errors import BadArgument, FileProblem, PhloemError, counted
 from phloem.inference.chain_posterior import USUAL_CHAINS, USUAL_ROUNDS, ChainPosterior, chains_from
 from phloem.inference.draws import USUAL_COUNT as USUAL_COUNT
-from phloem.inference.draws import Draws, join, read_draws, resample, shortest_decimals
+from phloem.inference.draws import Draws, TopologyEstimates, join, read_draws, resample, shortest_decimals
 from phloem.inference.evaluation import Estimated
 from phloem.inference.summary import Summary
 from phloem.inference.training import Report
@@ -186,6 +186,11 @@ class Posterior:
     def trees(self) -> GroupedTrees:
         """The draws with their weights: a sample of the posterior."""
         return self.draws.weighted()
+
+    @cached_property
+    def topology_estimates(self) -> TopologyEstimates:
+        """Every topology that was drawn: its probability and its evidence log p(Y, τ), with standard errors."""
+        return self.draws.topology_estimates()
 
     @cached_property
     def branch_lengths(self) -> SplitLengths:
@@ -440,7 +445,8 @@ def report_contents(posterior: Posterior, consensus: SummaryTree, threshold: flo
         trust=posterior.trust,
         consensus=consensus,
         threshold=threshold,
-        topologies=posterior.trees.topology_sample(),
+        topologies=posterior.topology_estimates.trees,
+        topology_errors=posterior.topology_estimates.error,
         credible=summary.found.credible_sets,
         splits=posterior.branch_lengths,
         trees=posterior.trees,

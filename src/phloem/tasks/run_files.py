@@ -16,7 +16,7 @@ from phloem.config.infer import INFER
 from phloem.data.patterns import SitePatterns
 from phloem.errors import FileProblem, PhloemError
 from phloem.inference.chain_check import ChainCheck
-from phloem.inference.draws import write_draws
+from phloem.inference.draws import Draws, TopologyEstimates, write_draws
 from phloem.inference.measurement import Measurement
 from phloem.inference.summary import Summary, SupportSize, summarize_draws
 from phloem.inference.training import Report, Training
@@ -33,7 +33,7 @@ from phloem.target.substitution import build_model as build_substitution_model
 from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, branches_of, family_of
 from phloem.trees.branch_lengths import SplitLengths, split_lengths
 from phloem.trees.reading import parse_newick
-from phloem.trees.sample import GroupedTrees, TreeSample
+from phloem.trees.sample import TreeSample
 from phloem.trees.splits import SplitFrequencies
 from phloem.trees.writing import format_newick
 from phloem.variational.families import FAMILIES
@@ -49,8 +49,8 @@ CLADES = "clades.csv"
 EXPORTS = ("posterior.nex", "posterior.log", "consensus.nex", "consensus-labels.nex", "report.html")
 
 MOST_TOPOLOGIES = 10_000  # rows; the cumulative probability says what is left
-TOPOLOGY_COLUMNS = ("rank", "probability", "cumulative", "newick")
-CLADE_COLUMNS = ("probability", "taxa", "members", "mean_length", "deviation", "median", "lower", "upper")
+TOPOLOGY_COLUMNS = ("rank", "probability", "error", "cumulative", "log_evidence", "log_evidence_error", "newick")
+CLADE_COLUMNS = ("probability", "error", "taxa", "members", "mean_length", "deviation", "median", "lower", "upper")
 INSIDE, OUTSIDE = "*", "."
 
 
@@ -181,15 +181,15 @@ def write_results(run: InferRun, checkpoint: InferCheckpoint, results: Results) 
     write_parameters(results.model, run.path / PARAMETERS)
     HistoryFile(run.path / HISTORY, Report).rewrite(checkpoint.history.reports)
     write_draws(results.measured.draws, run.path / DRAWS)
-    write_tables(run, results.measured.draws.weighted())
+    write_tables(run, results.measured.draws)
     run.write_summary(summary.as_json())
     return summary
 
 
-def write_tables(run: InferRun, trees: GroupedTrees) -> None:
-    """Write the topologies and the clades of weighted trees."""
-    run.write(TOPOLOGIES, format_topologies(trees.topology_sample()))
-    run.write(CLADES, format_clades(split_lengths(trees)))
+def write_tables(run: InferRun, draws: Draws) -> None:
+    """Write the topologies and the clades of weighted draws."""
+    run.write(TOPOLOGIES, format_topologies(draws.topology_estimates()))
+    run.write(CLADES, format_clades(split_lengths(draws.weighted())))
 
 
 def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = False) -> Summary:
@@ -240,20 +240,22 @@ def read_summary(run: InferRun) -> Summary:
         ) from None
 
 
-def format_topologies(topologies: TreeSample) -> str:
-    """The most probable topologies of a sample that is ordered by probability."""
-    shown = topologies[:MOST_TOPOLOGIES]
-    trees = format_newick(shown.topologies, shown.taxa)
-    rows = zip(range(1, len(shown) + 1), shown.weights.tolist(), np.cumsum(shown.weights).tolist(), trees, strict=True)
+def format_topologies(topologies: TopologyEstimates) -> str:
+    """The most probable topologies."""
+    shown = topologies.first(MOST_TOPOLOGIES)
+    probability = shown.trees.weights
+    numbers = (probability, shown.error, np.cumsum(probability), shown.log_evidence, shown.log_evidence_error)
+    newick = format_newick(shown.trees.topologies, shown.trees.taxa)
+    rows = zip(range(1, len(shown) + 1), *(column.tolist() for column in numbers), newick, strict=True)
     return _format(TOPOLOGY_COLUMNS, rows)
 
 
 def read_topologies(path: Path, taxa: tuple[str, ...]) -> TreeSample:
     """The topologies of a table, with their probabilities as weights."""
-    rows = _read(path, TOPOLOGY_COLUMNS)
+    probability, newick = _read(path, ("probability", "newick"))
     try:
-        parsed = parse_newick([row[3] for row in rows], taxa=taxa)
-        return TreeSample(taxa, parsed.topologies, np.array([float(row[1]) for row in rows]), None)
+        parsed = parse_newick(newick, taxa=taxa)
+        return TreeSample(taxa, parsed.topologies, np.array([float(text) for text in probability]), None)
     except (ValueError, PhloemError):
         raise _damaged(path) from None
 
@@ -261,15 +263,15 @@ def read_topologies(path: Path, taxa: tuple[str, ...]) -> TreeSample:
 def format_clades(splits: SplitLengths) -> str:
     """Every split with its probability and the length of its branch, the single taxa after the others.
 
-    Members are on the side without the first taxon, as stars.
+    The error is that of the probability. Members are on the side without the first taxon, as stars.
     """
     count = len(splits.taxa)
     columns = (splits.mean, splits.deviation, splits.median, splits.lower, splits.upper)
     statistics = np.stack(columns, axis=1).tolist()
+    shares = np.stack([splits.frequency, splits.error], axis=1).tolist()
     order = [*range(count, len(splits.members)), *range(count)]
     rows = (
-        (splits.frequency[row], int(splits.members[row].sum()), stars(splits.members[row]), *statistics[row])
-        for row in order
+        (*shares[row], int(splits.members[row].sum()), stars(splits.members[row]), *statistics[row]) for row in order
     )
     return _format(CLADE_COLUMNS, rows)
 
@@ -281,7 +283,8 @@ def stars(members: BoolArray) -> str:
 
 def read_clades(path: Path, taxa: tuple[str, ...]) -> SplitFrequencies:
     """The splits of a table that divide the taxa into more than one and the rest."""
-    rows = [row for row in _read(path, CLADE_COLUMNS) if row[1] != "1"]
+    columns = _read(path, ("probability", "taxa", "members"))
+    rows = [row for row in zip(*columns, strict=True) if row[1] != "1"]
     try:
         members = np.array([[sign == INSIDE for sign in row[2]] for row in rows], np.bool_).reshape(
             len(rows), len(taxa)
@@ -300,13 +303,14 @@ def _format(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _read(path: Path, columns: tuple[str, ...]) -> list[list[str]]:
+    """Some columns of a table, which may have others: earlier versions wrote fewer."""
     try:
         header, *rows = [*csv.reader(io.StringIO(read_bytes(path).decode(errors="replace")))] or [[""]]
     except csv.Error:
         raise _damaged(path) from None
-    if tuple(header) != columns or any(len(row) != len(columns) for row in rows):
+    if not set(columns) <= set(header) or any(len(row) != len(header) for row in rows):
         raise _damaged(path)
-    return rows
+    return [[row[header.index(name)] for row in rows] for name in columns]
 
 
 def _damaged(path: Path) -> FileProblem:

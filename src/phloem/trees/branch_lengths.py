@@ -10,7 +10,7 @@ from phloem.arguments import checked
 from phloem.arrays import BoolArray, FloatArray, IntArray, read_only
 from phloem.errors import BadArgument
 from phloem.kernels import statistics
-from phloem.trees.sample import GroupedTrees
+from phloem.trees.sample import GroupedTrees, share_errors
 from phloem.trees.splits import distinct_splits, unpack_bits
 
 
@@ -35,6 +35,7 @@ class SplitLengths:
     taxa: tuple[str, ...]
     members: BoolArray  # (splits, n)  the side without taxon 0; taxon 0's own branch has taxon 0 alone
     frequency: FloatArray  # between 0 and 1; 1 for trivial splits
+    error: FloatArray  # standard, of the frequency, if the trees are independent; 0 for trivial splits
     mean: FloatArray
     deviation: FloatArray  # standard
     median: FloatArray
@@ -50,10 +51,15 @@ def split_lengths(trees: GroupedTrees, share: float = 0.95) -> SplitLengths:
     """
     _check_lengths(trees)
     taxon_count = trees.topologies.taxon_count
-    shares = trees.topology_weights()
+    shares, variances = trees.topology_weights(), trees.topology_variances()
     seen = shares > 0
     sets, number = distinct_splits(trees.topologies[np.flatnonzero(seen)])
-    frequency = np.bincount(number.ravel(), np.repeat(shares[seen], number.shape[1]), minlength=len(sets))
+    frequency, variance = (
+        np.bincount(number.ravel(), np.repeat(of_topology[seen], number.shape[1]), len(sets)).astype(np.float64)
+        for of_topology in (shares, variances)
+    )
+    frequency = np.minimum(frequency, 1.0)
+    error = share_errors(frequency, variance, float(variances.sum()))
     order = np.argsort(-frequency, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
@@ -66,7 +72,8 @@ def split_lengths(trees: GroupedTrees, share: float = 0.95) -> SplitLengths:
     return SplitLengths(
         trees.taxa,
         np.concatenate([np.eye(taxon_count, dtype=np.bool_), unpack_bits(sets[order], taxon_count)]),
-        np.concatenate([np.ones(taxon_count), np.minimum(frequency[order], 1)]),
+        np.concatenate([np.ones(taxon_count), frequency[order]]),
+        np.concatenate([np.zeros(taxon_count), error[order]]),
         *statistics,
     )
 

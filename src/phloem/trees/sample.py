@@ -157,11 +157,31 @@ class GroupedTrees:
         """The share of each distinct topology, (topologies,)."""
         return np.asarray(np.bincount(self.group, self.weights, minlength=len(self.topologies)))
 
+    def topology_variances(self) -> FloatArray:
+        """The variance of each topology's weight before weights are made to sum to one, (topologies,): Σ w²."""
+        return np.asarray(np.bincount(self.group, self.weights**2, minlength=len(self.topologies)))
+
+    def topology_errors(self) -> FloatArray:
+        """The standard error of each topology's share, (topologies,), if the trees are independent."""
+        variances = self.topology_variances()
+        return share_errors(self.topology_weights(), variances, variances.sum())
+
     def topology_sample(self) -> TreeSample:
         """The distinct topologies, most probable first, with their shares of the weight."""
         weights = self.topology_weights()
         order = np.argsort(-weights, kind="stable")
         return TreeSample(self.taxa, self.topologies[order], weights[order], None)
+
+
+def share_errors(shares: FloatArray, variances: FloatArray, total_variance: float) -> FloatArray:
+    """Standard errors of shares of a sum of independent parts, to first order.
+
+    A share p whose parts have the variance v, of V in all, has the variance v (1 - p)² + (V - v) p². Of weighted draws
+    this is Σ wᵢ² (1[i has it] - p)². variances: relative to the square of the sum.
+    """
+    others = total_variance - variances
+    others[others < ROUNDING * total_variance] = 0.0
+    return np.asarray(np.sqrt(variances * (1 - shares) ** 2 + others * shares**2))
 
 
 def group_rows(rows: IntArray | WordArray) -> tuple[LongArray, LongArray]:

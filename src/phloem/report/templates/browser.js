@@ -99,6 +99,11 @@
     byId("next").disabled = shown === data.trees.length - 1;
     byId("shown-rank").textContent = shown + 1 + " of " + data.trees.length;
     byId("shown-probability").textContent = phloem.percent(tree[0]);
+    if (tree[4] > 0) {
+      const error = document.createElement("small");
+      error.textContent = "±\u202f" + phloem.percent(tree[4]);
+      byId("shown-probability").append(" ", error);
+    }
     byId("shown-cumulative").textContent = phloem.percent(Math.min(1, totals[shown]));
     const splits = new Set(Array.from(at.split).filter((split, node) => node >= taxonCount && node !== at.root && at.parent[node] < at.parent.length));
     const inner = Array.from(splits).filter((split) => !isTip(split));
@@ -113,20 +118,24 @@
       item.textContent = line;
       return item;
     }));
-    Array.from(bars.children).forEach((bar, place) => bar.classList.toggle("current", place === shown));
+    bars.querySelectorAll("rect").forEach((bar, place) => bar.classList.toggle("current", place === shown));
     draw(at);
   }
 
   /* Splits of single tips have the numbers of the first tree's leaves: 0 to n-1. */
   const isTip = (split) => split < taxonCount;
 
-  const tallest = Math.max(...data.trees.map((tree) => tree[0])), width = 100 / data.trees.length;
+  const tallest = Math.max(...data.trees.map((tree) => tree[0] + tree[4])), width = 100 / data.trees.length;
+  const errors = [];
   data.trees.forEach(function (tree, place) {
-    const height = Math.max(2, 42 * tree[0] / tallest);
-    const bar = phloem.svg("rect", { x: place * width + "%", width: Math.min(width, 12) * 0.82 + "%", y: 44 - height, height });
+    const height = Math.max(2, 42 * tree[0] / tallest), wide = Math.min(width, 12) * 0.82;
+    const bar = phloem.svg("rect", { x: place * width + "%", width: wide + "%", y: 44 - height, height });
     bar.addEventListener("click", () => step(place));
     bars.append(bar);
+    const middle = place * width + wide / 2 + "%", reach = 42 * tree[4] / tallest;
+    if (reach > 0.5) errors.push(phloem.svg("line", { x1: middle, x2: middle, y1: 44 - height - reach, y2: Math.min(44, 44 - height + reach) }));
   });
+  bars.append(...errors);
   slider.addEventListener("input", () => step(Number(slider.value) - 1));
   byId("previous").addEventListener("click", () => step(shown - 1));
   byId("next").addEventListener("click", () => step(shown + 1));
