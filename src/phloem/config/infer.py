@@ -197,8 +197,15 @@ PRESETS: Final[dict[str, InferConfig]] = {
 PRESET_FIELDS: Final = ("family", "runs", "support", "training", "evaluation")
 
 
-# What runs had before there was a choice of families, a fit to weighted draws, annealing, and a check by chains.
-_EARLIER: Final = {"family": "lognormal", "training.refit": 0.0, "evaluation.anneal": 0, "evaluation.chains": 0}
+# What runs had before there was a choice of families, a fit to weighted draws, annealing, a check by chains, and
+# closed supports.
+_EARLIER: Final = {
+    "family": "lognormal",
+    "training.refit": 0.0,
+    "evaluation.anneal": 0,
+    "evaluation.chains": 0,
+    "support.closure": "none",
+}
 INFER: Final = Schema(InferConfig, "infer", PRESETS, PRESET_FIELDS, _EARLIER)
 
 
