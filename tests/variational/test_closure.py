@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from phloem import config
+import phloem.config.infer
 from phloem.errors import BadArgument
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, nni_neighbors, random_topologies
@@ -221,7 +221,7 @@ def test_cuts_come_before_the_closure():
     assert support.closed
     assert support.generates(topologies).sum() == 1
     assert not collect_support([sample]).closed
-    assert CLOSURES == config.infer.CLOSURES
+    assert CLOSURES == phloem.config.infer.CLOSURES
     with pytest.raises(BadArgument, match="unknown closure splits: choose one of none, clades"):
         collect_support([sample], closure="splits")
     with pytest.raises(BadArgument, match="at least 4"):
