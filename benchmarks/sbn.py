@@ -54,7 +54,8 @@ def benchmark_ds1(folder: Path) -> None:
         note = f"{reading:.2f} s reading, {building:.2f} s support; compiled code loaded" if attempt == "first" else ""
         rows = [Row(f"ten replicates of DS1 into a support, {attempt} time", reading + building, 5.0, note)]
         show("DS1", rows)
-    for name, chosen in (("95 %", support), ("uncut", collect_support(replicates))):
+    closed = collect_support(replicates, credible=0.95, closure="clades")
+    for name, chosen in (("95 %", support), ("uncut", collect_support(replicates)), ("95 %, closed", closed)):
         title = f"DS1 {name}: {chosen.topology_count:,} topologies, {chosen.parameter_count:,} parameters"
         times = step_times(chosen)
         show(title, [Row(what, time, GOAL_SECONDS if what == "whole" else None) for what, time in times.items()])

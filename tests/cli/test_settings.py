@@ -57,6 +57,7 @@ INFER_CASES = {
     "--median-rates": ("model.median_rates", GAMMA, None, True),
     "--invariant": ("model.invariant", [], "0.1", 0.1),
     "--credible": ("support.credible", [], "0.9", 0.9),
+    "--closure": ("support.closure", [], "clades", "clades"),
     "--bootstrap-method": ("support.method", [], "embedded", "embedded"),
     "--bootstrap-replicates": ("support.replicates", [], "4", 4),
     "--bootstrap-trees": ("support.count", [], "2000", 2000),

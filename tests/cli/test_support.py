@@ -68,6 +68,35 @@ def test_coverage_is_the_share_of_weight_that_can_be_generated(capsys):
     assert printed_json(capsys)["coverage"] == pytest.approx(0.375)
 
 
+def test_a_closed_support_covers_trees_of_seen_clades(capsys):
+    Path("one.nwk").write_text("(a,c,(e,(f,(b,d))));\n(a,b,(c,(e,(d,f))));\n(a,d,(b,(e,(c,f))));\n")
+    Path("reference.nwk").write_text("(a,c,(e,(f,(b,d))));\n(a,(b,d),(e,(c,f)));\n")
+    found = {}
+    for closure in ("none", "clades"):
+        options = ["--closure", closure, "--credible", "1", "--out", f"{closure}.npz"]
+        assert run(["support", "one.nwk", "--covers", "reference.nwk", *options, "--json"]) == 0
+        found[closure] = printed_json(capsys)
+        assert found[closure]["splits_left_out"] == 0
+    assert found["none"]["topologies"] == found["clades"]["topologies"] == 3
+    assert found["none"]["splits"] == found["clades"]["splits"]
+    assert found["none"]["coverage"] == pytest.approx(0.5)
+    assert found["clades"]["coverage"] == pytest.approx(1)
+    assert read_support("clades.npz").closed
+    assert not read_support("none.npz").closed
+
+
+def test_splits_that_are_left_out_are_told(capsys, monkeypatch):
+    Path("one.nwk").write_text(FIVE)
+    options = ["--credible", "1", "--closure", "clades"]
+    assert run(["support", "one.nwk", *options]) == 0
+    assert "left out" not in capsys.readouterr().out
+    monkeypatch.setattr("phloem.variational.sbn.MOST_CLOSED_ENTRIES", 16)
+    assert run(["support", "one.nwk", *options]) == 0
+    assert any(line.split() == ["splits", "left", "out", "2"] for line in capsys.readouterr().out.splitlines())
+    assert run(["sbn", "fit", "one.nwk", "--out", "fitted.npz", "--closure", "clades"]) == 0
+    assert "3 topologies on 5 taxa, 2 rare splits left out, 0 parameters" in capsys.readouterr().out
+
+
 def test_a_directory_stands_for_its_tree_files(capsys):
     Path("trees").mkdir()
     Path("trees/a.nwk").write_text(FIVE)
@@ -230,11 +259,12 @@ def test_fit_options_change_the_network(capsys):
         "average": ["--method", "average"],
         "smooth": ["--smoothing", "0.1"],
         "late": ["--burnin", "0.5"],
+        "closed": ["--closure", "clades"],
     }.items():
         assert run(["sbn", "fit", "one.nwk", "--out", f"{name}.npz", *options, "--json"]) == 0
         assert printed_json(capsys)["converged"]
         tables[name] = tuple(read_network(f"{name}.npz").tables().probabilities)
-    assert len(set(tables.values())) == 4
+    assert len(set(tables.values())) == 5
     assert run(["sbn", "fit", "one.nwk", "--out", "again.npz"]) == 0
     assert Path("again.npz").read_bytes() == Path("em.npz").read_bytes()
 

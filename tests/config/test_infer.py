@@ -22,7 +22,7 @@ from phloem.config import (
     read_config,
     to_toml,
 )
-from phloem.config.infer import BRANCH_MODELS, DECAYS, ESTIMATORS, INFER, PRESETS, STOPS
+from phloem.config.infer import BRANCH_MODELS, CLOSURES, DECAYS, ESTIMATORS, INFER, PRESETS, STOPS
 from phloem.errors import ConfigError
 from phloem.features.convolutions import CONVOLUTIONS
 
@@ -82,6 +82,7 @@ def test_inferences_that_make_no_sense_are_refused(settings, what):
     [
         ({"credible": 0.0}, "--credible 0"),
         ({"credible": 1.1}, "--credible 1.1"),
+        ({"closure": "splits"}, "--closure 'splits': choose one of none, clades"),
         ({"replicates": 0}, "--bootstrap-replicates 0: give a whole number from 1 to 10,000"),
         ({"replicates": 1.5}, "--bootstrap-replicates 1.5: give a whole number"),
         ({"method": "iqtree", "count": 999}, "--bootstrap-trees 999: IQ-TREE makes 1000 bootstrap trees or more"),
@@ -198,6 +199,7 @@ CASES = {
     "model.median_rates": ("gamma = 4\nalpha = 0.5", "false", "true"),
     "model.invariant": ("", "0.1", "0.2"),
     "support.credible": ("", "0.95", "0.9"),
+    "support.closure": ("", '"none"', '"clades"'),
     "support.method": ("", '"auto"', '"embedded"'),
     "support.replicates": ("", "10", "4"),
     "support.count": ("", "1000", "2000"),
@@ -267,6 +269,7 @@ def models(draw: st.DrawFn) -> ModelConfig:
 supports = st.builds(
     SupportConfig,
     credible=st.floats(0.01, 1),
+    closure=st.sampled_from(CLOSURES),
     replicates=st.integers(1, 10_000),
     count=st.integers(1000, 10**6),
     model=st.none() | st.from_regex(r"[A-Z0-9+]{1,12}", fullmatch=True),

@@ -15,6 +15,6 @@ def as_dictionary(support: SubsplitSupport, values: FloatArray) -> Counts:
         for entry in range(support.starts[table], support.starts[table + 1]):
             number = support.divisions[entry]
             one, two = (sets[clade] for clade in (support.splits if table == 0 else support.subsplits)[number])
-            sister = frozenset() if table == 0 else sets[support.sisters[entry]]
+            sister = frozenset() if support.sisters[entry] < 0 else sets[support.sisters[entry]]
             tables.setdefault((sister, one | two), {})[frozenset([one, two])] = float(values[entry])
     return tables

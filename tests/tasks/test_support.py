@@ -6,6 +6,7 @@ import pytest
 
 import phloem
 from phloem.config import InferConfig, ModelConfig, SupportConfig
+from phloem.config.infer import INFER
 from phloem.config.model import MODEL_PARAMETERS
 from phloem.display.events import News, Notice
 from phloem.errors import ConfigError, FileProblem, ProgramProblem
@@ -67,6 +68,29 @@ def test_taxa_of_trees_may_be_in_any_order(tmp_path):
     ]
     assert supports[0].taxa == supports[1].taxa == alignment.taxa
     assert supports[0].topology_count == supports[1].topology_count
+
+
+@pytest.mark.parametrize("most", [300_000, 60])
+def test_a_run_on_a_closed_support_is_saved_and_loaded_and_says_what_it_leaves_out(tmp_path, monkeypatch, most):
+    monkeypatch.setattr("phloem.variational.sbn.MOST_CLOSED_ENTRIES", most)
+    told = []
+    settings = TINY | {"branches": "psp", "support": {"closure": "clades", "credible": 1.0}}
+    run = tmp_path / "run"
+    phloem.infer("primates", "primates", runs=1, out=run, progress=told.append, **settings)
+    found = phloem.load_posterior(run)
+    support = found.model.network.support
+    assert support.closed
+    assert found.config.support.closure == "clades"
+    left_out = [event.text for event in told if isinstance(event, Notice) and "leaves out" in event.text]
+    assert bool(left_out) == bool(support.splits_left_out) == (most == 60)
+    for text in left_out:
+        assert f"the {support.splits_left_out} splits that are the rarest" in text
+    again = phloem.infer("primates", "primates", runs=1, out=run, resume=True, progress=False, **settings)
+    assert again.summary == found.summary
+
+
+def test_the_record_of_a_run_from_before_closed_supports_means_an_open_one():
+    assert INFER.read_record("[support]\ncredible = 0.95\n", "config.toml").support.closure == "none"
 
 
 def few_trees(**changes):

@@ -9,8 +9,17 @@ import torch
 from phloem.errors import FileProblem
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, nni_neighbors, random_topologies
+from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.sbn import SubsplitNetwork, read_network, read_support, support_of, write_network, write_support
+from phloem.variational.sbn import (
+    SubsplitNetwork,
+    closed_support,
+    read_network,
+    read_support,
+    support_of,
+    write_network,
+    write_support,
+)
 
 
 def example(taxa: int = 70) -> SubsplitNetwork:
@@ -20,7 +29,16 @@ def example(taxa: int = 70) -> SubsplitNetwork:
     return SubsplitNetwork(support, torch.from_numpy(np.random.default_rng(1).normal(size=support.parameter_count)))
 
 
-def test_a_network_comes_back_as_it_was(tmp_path):
+def closed_example(taxa: int = 70) -> SubsplitNetwork:
+    topologies = example(taxa).sample(30, stream=RandomStream(1, "trees"))
+    sample = TreeSample(tuple(f"taxon {number}" for number in range(taxa)), topologies, np.ones(30), None).distinct()
+    support = closed_support(sample, most_entries=6 * taxa)
+    assert support.splits_left_out > 0
+    return SubsplitNetwork(support, torch.from_numpy(np.random.default_rng(1).normal(size=support.parameter_count)))
+
+
+@pytest.mark.parametrize("example", [example, closed_example])
+def test_a_network_comes_back_as_it_was(tmp_path, example):
     network = example()
     write_network(network, tmp_path / "network.npz")
     again = read_network(tmp_path / "network.npz")
@@ -33,7 +51,8 @@ def test_a_network_comes_back_as_it_was(tmp_path):
     np.testing.assert_array_equal(draw.indices.subsplits, other.indices.subsplits)
 
 
-def test_a_support_comes_back_and_gives_the_same_bytes(tmp_path):
+@pytest.mark.parametrize("example", [example, closed_example])
+def test_a_support_comes_back_and_gives_the_same_bytes(tmp_path, example):
     support = example().support
     first, second = tmp_path / "first.npz", tmp_path / "second.npz"
     write_support(support, first)
@@ -42,6 +61,14 @@ def test_a_support_comes_back_and_gives_the_same_bytes(tmp_path):
     assert first.read_bytes() == second.read_bytes()
     assert again.topology_count == support.topology_count
     assert again.parameter_count == support.parameter_count
+    assert (again.closed, again.splits_left_out) == (support.closed, support.splits_left_out)
+
+
+def test_files_from_before_there_were_closed_supports_are_read(tmp_path):
+    write_support(example().support, tmp_path / "new.npz")
+    with np.load(tmp_path / "new.npz") as arrays:
+        np.savez(tmp_path / "old.npz", **{name: arrays[name] for name in arrays if name != "splits_left_out"})
+    assert read_support(tmp_path / "old.npz").splits_left_out == 0
 
 
 def test_a_support_of_one_tree_comes_back_without_parameters(tmp_path):
@@ -91,6 +118,8 @@ def put(index, value):
         ("pairs", put((0, 1), -5), "out of range"),
         ("pairs", lambda a: np.concatenate([a, a[:1]]), "not distinct"),
         ("pairs", lambda a: a[:-40], "no table"),
+        ("pairs", put((0, 0), -1), "out of range"),
+        ("splits_left_out", lambda a: np.array(-1), "number of splits"),
         ("logits", lambda a: a[:-1], "do not fit"),
         ("logits", lambda a: a.astype(np.float32), "do not fit"),
         ("logits", put(4, np.nan), "not numbers"),
@@ -109,10 +138,39 @@ def test_parts_that_do_not_fit_are_refused(tmp_path, part, change, message):
         read_network(path)
 
 
-def test_random_damage_is_refused_or_gives_a_proper_distribution(tmp_path):
+@pytest.mark.parametrize(
+    ("part", "change", "message"),
+    [
+        ("pairs", put((0, 0), 3), "out of range"),
+        ("pairs", put((0, 0), -2), "out of range"),
+        ("pairs", put((0, 1), 10**6), "out of range"),
+        ("pairs", lambda a: np.concatenate([a, a[:1]]), "not distinct"),
+        ("pairs", lambda a: a[:40], "no table"),
+        ("topology_count", lambda a: np.array(1), "one topology"),
+        ("splits_left_out", lambda a: np.array([1]), "number of splits"),
+        ("splits_left_out", lambda a: np.array(1.0), "number of splits"),
+    ],
+)
+def test_parts_of_a_closed_support_that_do_not_fit_are_refused(tmp_path, part, change, message):
+    path = tmp_path / "network.npz"
+    write_network(closed_example(), path)
+    with np.load(path) as arrays:
+        parts = dict(arrays)
+    parts[part] = change(parts[part])
+    np.savez(path, **parts)
+    with pytest.raises(FileProblem, match=rf"network\.npz: .*{message}.* Make it again"):
+        read_network(path)
+
+
+@pytest.mark.parametrize(
+    "collect",
+    [support_of, lambda taxa, trees: closed_support(TreeSample(taxa, trees, np.ones(len(trees)), None))],
+    ids=["pairs", "clades"],
+)
+def test_random_damage_is_refused_or_gives_a_proper_distribution(tmp_path, collect):
     path = tmp_path / "network.npz"
     topologies = all_topologies(6)
-    support = support_of(tuple("abcdef"), topologies[::9])
+    support = collect(tuple("abcdef"), topologies[::9])
     write_network(SubsplitNetwork(support), path)
     with np.load(path) as arrays:
         good = dict(arrays)

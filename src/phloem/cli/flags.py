@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Generic
 
 import typer
 
-from phloem.cli.options import CREDIBLE_HELP, parse_numbers
+from phloem.cli.options import CLOSURE_HELP, CREDIBLE_HELP, parse_numbers
 from phloem.config.infer import BRANCH_MODELS, ESTIMATORS, FAMILIES, INFER, STOPS
 from phloem.config.model import EMPIRICAL, MODEL_PARAMETERS
 from phloem.config.search import BOOTSTRAP_METHODS
@@ -219,6 +219,7 @@ INFER_FLAGS: Final = Flags(
         Flag("--runs", "runs", "Independent runs."),
         *MODEL_FLAGS.flags,
         Flag("--credible", "support.credible", CREDIBLE_HELP),
+        Flag("--closure", "support.closure", CLOSURE_HELP, metavar="NAME"),
         Flag(
             "--bootstrap-method",
             "support.method",

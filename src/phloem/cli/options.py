@@ -21,6 +21,10 @@ BURNIN_HELP = "Trees to drop from the start of each file: a count, or a fraction
 RUN_HELP = "The directory of a run of `phloem infer`."
 CHECKPOINT_HELP = "Time or steps between checkpoints: 90s, 5m, 1000steps."
 THREADS_HELP = "Cores to use."
+CLOSURE_HELP = (
+    "none: the support generates trees that recombine subsplits of the given ones; clades: all trees that consist of "
+    "their clades."
+)
 CREDIBLE_HELP = "Keep each replicate's most frequent topologies up to this share; 1 keeps all."
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from phloem.cli.options import BURNIN_HELP, TREES_HELP, parse_burnin
+from phloem.cli.options import BURNIN_HELP, CLOSURE_HELP, TREES_HELP, parse_burnin
 from phloem.errors import counted
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ FIT_EXAMPLES = """
 phloem sbn fit primates --out primates.sbn.npz
 
 phloem sbn fit run1.t run2.t --burnin 0.25 --method average --out quick.npz
+
+phloem sbn fit run1.t --burnin 0.25 --closure clades --smoothing 1e-4 --out wide.npz
 """
 
 SCORE_EXAMPLES = """
@@ -49,6 +51,7 @@ def fit(
     smoothing: Annotated[
         float, typer.Option(min=0, help="Pseudo-count for every subsplit, as a share of the sample.")
     ] = 1e-6,
+    closure: Annotated[Literal["none", "clades"], typer.Option(help=CLOSURE_HELP)] = "none",
     burnin: Annotated[str, typer.Option(help=BURNIN_HELP)] = "0",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a line.")] = False,
 ) -> None:
@@ -57,14 +60,23 @@ def fit(
     from phloem.tasks.sbn import fit_trees
 
     with _progress() as show:
-        done = fit_trees(trees, out, method=method, smoothing=smoothing, burnin=parse_burnin(burnin), progress=show)
+        done = fit_trees(
+            trees,
+            out,
+            method=method,
+            smoothing=smoothing,
+            closure=closure,
+            burnin=parse_burnin(burnin),
+            progress=show,
+        )
     if as_json:
         print(json.dumps(done._asdict()))
         return
     iterations = "" if method == "average" else f", {counted(done.iterations, 'iteration')} of EM"
     stopped = "" if done.converged else " (not converged)"
+    left_out = f"{counted(done.splits_left_out, 'rare split')} left out, " if done.splits_left_out else ""
     print(
-        f"{counted(done.topologies, 'topology', 'topologies')} on {done.taxa:,} taxa, "
+        f"{counted(done.topologies, 'topology', 'topologies')} on {done.taxa:,} taxa, {left_out}"
         f"{counted(done.parameters, 'parameter')}{iterations}{stopped}, "
         f"mean log-probability {done.log_likelihood:.4f}: {out}"
     )

@@ -2,11 +2,19 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from phloem.cli.options import BURNIN_HELP, CREDIBLE_HELP, TREES_HELP, parse_burnin, plain_console, plain_table
+from phloem.cli.options import (
+    BURNIN_HELP,
+    CLOSURE_HELP,
+    CREDIBLE_HELP,
+    TREES_HELP,
+    parse_burnin,
+    plain_console,
+    plain_table,
+)
 from phloem.errors import counted
 
 if TYPE_CHECKING:
@@ -18,6 +26,8 @@ EXAMPLES = """
 phloem support primates
 
 phloem support bootstrap/ --covers mrbayes/ --burnin 0.25 --json
+
+phloem support bootstrap/ --closure clades --covers mrbayes/ --burnin 0.25
 
 phloem support run1.t run2.t --burnin 0.25 --credible 1 --minimum-count 2 --out support.npz
 """
@@ -37,6 +47,7 @@ def support(
     minimum_count: Annotated[
         float, typer.Option(min=0, help="Then drop topologies with a lower count over all replicates.")
     ] = 0,
+    closure: Annotated[Literal["none", "clades"], typer.Option(help=CLOSURE_HELP)] = "none",
     burnin: Annotated[str, typer.Option(help=f"{BURNIN_HELP} With --covers, of the reference and not of TREES.")] = "0",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the support to this .npz file.", show_default="none")
@@ -45,8 +56,9 @@ def support(
 ) -> None:
     """Collect the support of a subsplit network from trees: all rootings of all sufficiently frequent topologies.
 
-    A network with this support can generate every tree made of these subsplits, including trees that are in no file.
-    --covers reports how much of a reference sample's weight is on such trees.
+    A network with this support can generate every tree made of these subsplits, including trees that are in no file;
+    with --closure clades, every tree made of these clades. --covers reports how much of a reference sample's weight is
+    on such trees.
     """
     # Imported here so that `phloem --help` need not wait for numba.
     from phloem.tasks.support import summarize_support
@@ -55,6 +67,7 @@ def support(
         trees,
         credible=credible,
         minimum_count=minimum_count,
+        closure=closure,
         burnin=parse_burnin(burnin),
         covers=covers or [],
         out=out,
@@ -75,6 +88,8 @@ def _print_summary(summary: "SupportSummary") -> None:
     table = plain_table("", "support", left=("",))
     table.add_row("topologies", f"{summary.topologies:,}")
     table.add_row("splits", f"{summary.splits:,}")
+    if summary.splits_left_out:
+        table.add_row("splits left out", f"{summary.splits_left_out:,}")
     table.add_row("tables", f"{summary.tables:,}")
     table.add_row("parameters", f"{summary.parameters:,}")
     if summary.coverage is not None:

@@ -21,6 +21,7 @@ from phloem.errors import ConfigError
 ESTIMATORS: Final = ("vimco", "rws")
 DECAYS: Final = ("cosine", "stairs")
 STOPS: Final = ("steps", "auto")
+CLOSURES: Final = ("none", "clades")
 NETWORKS: Final = ("mlp", "gcn", "gin", "gin-text", "sage", "ggnn", "edge", "edge-text")  # a new convolution goes here
 BRANCH_MODELS: Final = ("split", "psp", *NETWORKS)
 FAMILIES: Final = ("warped", "lognormal")
@@ -114,12 +115,14 @@ class EvaluationConfig:
 class SupportConfig:
     """Where the support comes from.
 
-    credible: each tree file contributes its most frequent topologies up to this share. Without tree files, the trees
+    credible: each tree file contributes its most frequent topologies up to this share. closure: `none` generates what
+    recombines their subsplits, `clades` every tree that consists of their splits. Without tree files, the trees
     are `replicates` times `count` bootstrap trees, made by `method` under `model`, which IQ-TREE's names describe; None
     stands for the counterpart of the substitution model (`iqtree_model`).
     """
 
     credible: float = 0.95
+    closure: str = "none"
     method: str = "auto"
     replicates: int = 10
     count: int = 1000
@@ -128,6 +131,7 @@ class SupportConfig:
     def __post_init__(self) -> None:
         if not 0 < self.credible <= 1:
             raise ConfigError(f"--credible {self.credible:g}: give a share above 0, up to 1.")
+        check_choice("--closure", self.closure, CLOSURES)
         check_choice("--bootstrap-method", self.method, BOOTSTRAP_METHODS)
         check_replicates("--bootstrap-replicates", self.replicates)
         check_tree_count("--bootstrap-trees", self.count, self.method, "--bootstrap-method")
@@ -193,8 +197,15 @@ PRESETS: Final[dict[str, InferConfig]] = {
 PRESET_FIELDS: Final = ("family", "runs", "support", "training", "evaluation")
 
 
-# What runs had before there was a choice of families, a fit to weighted draws, annealing, and a check by chains.
-_EARLIER: Final = {"family": "lognormal", "training.refit": 0.0, "evaluation.anneal": 0, "evaluation.chains": 0}
+# What runs had before there was a choice of families, a fit to weighted draws, annealing, a check by chains, and
+# closed supports.
+_EARLIER: Final = {
+    "family": "lognormal",
+    "training.refit": 0.0,
+    "evaluation.anneal": 0,
+    "evaluation.chains": 0,
+    "support.closure": "none",
+}
 INFER: Final = Schema(InferConfig, "infer", PRESETS, PRESET_FIELDS, _EARLIER)
 
 

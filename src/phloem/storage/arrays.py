@@ -44,12 +44,18 @@ def new_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
     return archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True)
 
 
-def read_arrays(path: Path, names: tuple[str, ...], made_by: str) -> dict[str, np.ndarray[Any, Any]]:
-    """All arrays that `names` asks for; `made_by` is the command that makes such files."""
+def read_arrays(
+    path: Path, names: tuple[str, ...], made_by: str, *, optional: tuple[str, ...] = ()
+) -> dict[str, np.ndarray[Any, Any]]:
+    """All arrays that `names` asks for, and those of `optional` that there are.
+
+    made_by: the command that makes such files.
+    """
     with open_archive(path, made_by) as archive:
         check_members(path, archive, names, made_by)
+        present = {*archive.namelist()}
         arrays = {}
-        for name in names:
+        for name in (*names, *(name for name in optional if f"{name}.npy" in present)):
             with reading_member(path, archive, name) as member:
                 arrays[name] = np.lib.format.read_array(member, allow_pickle=False)
     return arrays

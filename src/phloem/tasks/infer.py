@@ -17,7 +17,7 @@ from phloem.data.patterns import SitePatterns, compress, summarize
 from phloem.data.reading import load_alignment
 from phloem.display.events import Event, News, Notice, Overview, Phase
 from phloem.display.lines import choose_display
-from phloem.errors import BadArgument, FileProblem
+from phloem.errors import BadArgument, FileProblem, counted
 from phloem.features.convolutions import Convolution
 from phloem.inference.chain_posterior import check_draws
 from phloem.inference.measurement import measure
@@ -302,6 +302,9 @@ def _collect(trees: SupportSource | None, saved: Saved, options: RunOptions, pro
         progress(Notice(trees.bootstrap, urgent=False))
     progress(News(1, phase, 0.0))
     support = trees.collect(options.threads, progress=lambda share: progress(News(1, phase, share)))
+    if support.splits_left_out:
+        left_out = counted(support.splits_left_out, "split")
+        progress(Notice(f"the support leaves out the {left_out} that are the rarest, which would make it too large"))
     for checkpoint in saved.checkpoints:
         if checkpoint is not None and not _is_same_support(checkpoint.inputs.support, support):
             raise FileProblem(

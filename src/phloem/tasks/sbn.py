@@ -22,6 +22,7 @@ class FitSummary(NamedTuple):
 
     taxa: int
     topologies: int
+    splits_left_out: int  # with them a closed support would be too large
     parameters: int
     iterations: int
     converged: bool
@@ -34,6 +35,7 @@ def fit_trees(
     *,
     method: Method,
     smoothing: float,
+    closure: str = "none",
     burnin: int | float = 0,
     progress: Callable[[FitIteration], None] | None = None,
 ) -> FitSummary:
@@ -41,12 +43,13 @@ def fit_trees(
     refuse_overwriting(out, list_tree_files(sources))
     check_can_write(out)
     sample = pool(read_samples(sources, burnin=burnin))
-    fit = fit_network(sample, method=method, smoothing=smoothing, progress=progress)
+    fit = fit_network(sample, method=method, smoothing=smoothing, closure=closure, progress=progress)
     write_network(fit.network, out)
     support = fit.network.support
     return FitSummary(
         taxa=len(support.taxa),
         topologies=support.topology_count,
+        splits_left_out=support.splits_left_out,
         parameters=support.parameter_count,
         iterations=fit.iterations[-1].iteration,
         converged=fit.converged,

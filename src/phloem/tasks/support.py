@@ -114,6 +114,7 @@ class SupportSource:
             )
         self._samples = [sample for tree in trees for sample in _read(tree, alignment)]
         self._credible = config.support.credible
+        self._closure = config.support.closure
         if not self._samples and len(alignment.taxa) <= MOST_TAXA_FOR_ALL:
             self._samples = [_every_topology(alignment)]
             self._credible = 1.0
@@ -123,7 +124,7 @@ class SupportSource:
         """The support. `progress` gets the share of the bootstrap that is done, which never falls."""
         settings = self._bootstrap
         if settings is None:
-            return collect_support(self._samples, credible=self._credible)
+            return collect_support(self._samples, credible=self._credible, closure=self._closure)
         if self._may_replace:
             _remove_other_replicates(self._directory, self._alignment, settings)
         share = ShareDone(settings.replicates)
@@ -133,7 +134,8 @@ class SupportSource:
             replace(settings, threads=threads),
             progress=lambda news: progress(share.after(news)),
         ).files
-        return collect_support(read_samples(files, taxa=self._alignment.taxa), credible=self._credible)
+        samples = read_samples(files, taxa=self._alignment.taxa)
+        return collect_support(samples, credible=self._credible, closure=self._closure)
 
     @property
     def bootstrap(self) -> str:
@@ -191,6 +193,7 @@ class SupportSummary(NamedTuple):
     trees: int  # in all of them
     topologies: int  # distinct ones that the support was collected from
     splits: int  # the trivial ones too
+    splits_left_out: int  # seen in trees, but with them a closed support would be too large
     tables: int  # conditional probability tables, that of the root splits included
     parameters: int  # entries of tables with more than one
     reference_trees: int | None  # after its burn-in
@@ -202,6 +205,7 @@ def summarize_support(
     *,
     credible: float,
     minimum_count: float = 0,
+    closure: str = "none",
     burnin: int | float = 0,
     covers: Sequence[str | Path] = (),
     out: Path | None = None,
@@ -215,7 +219,7 @@ def summarize_support(
         refuse_overwriting(out, list_tree_files([*sources, *covers]))
         check_can_write(out)
     samples = read_samples(sources, burnin=0 if covers else burnin)
-    support = collect_support(samples, credible=credible, minimum_count=minimum_count)
+    support = collect_support(samples, credible=credible, minimum_count=minimum_count, closure=closure)
     reference_trees = coverage = None
     if covers:
         references = read_samples(covers, taxa=support.taxa, burnin=burnin)
@@ -230,6 +234,7 @@ def summarize_support(
         trees=sum(map(len, samples)),
         topologies=support.topology_count,
         splits=len(support.splits),
+        splits_left_out=support.splits_left_out,
         tables=support.table_count,
         parameters=support.parameter_count,
         reference_trees=reference_trees,

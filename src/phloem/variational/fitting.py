@@ -54,6 +54,7 @@ def fit_network(
     smoothing: float = 0.0,
     tolerance: float = 1e-6,
     most_iterations: int = 10_000,
+    closure: str = "none",
     progress: Callable[[FitIteration], None] | None = None,
 ) -> SubsplitFit:
     """Fit a network to a sample, on the support of its trees of positive weight (Zhang & Matsen 2018).
@@ -62,6 +63,10 @@ def fit_network(
     and repeatedly weights rootings by their probability until the objective rises by less than `tolerance`.
     `smoothing` is a pseudo-count for every table entry, as a share of the sample: it gives the mode under a Dirichlet
     prior, which keeps rare subsplits from probability zero.
+
+    closure: of the support (see `collect_support`). On a closed one "em" starts with most rootings on rare splits, and
+    subsplits that no tree has get a probability from smoothing alone. Trees with splits that it leaves out do not
+    count.
     """
     if method not in METHODS:
         raise BadArgument(f"unknown method {method}: choose one of {', '.join(METHODS)}.")
@@ -71,9 +76,10 @@ def fit_network(
         raise BadArgument(f"tolerance {tolerance:g}, {most_iterations} iterations: both must be positive.")
     observed = sample.normalized().distinct()
     observed = observed[observed.weights > 0]
-    support = collect_support([observed])
-    rootings = observed.topologies.branch_count
-    shares = np.full((len(observed), rootings), 1 / rootings)
+    support = collect_support([observed], closure=closure)
+    if support.splits_left_out:
+        observed = observed[support.generates(observed.topologies)].normalized()
+    shares = _first_shares(support, observed, method)
     pseudo_counts = np.full(support.parameter_count, smoothing)
     iterations: list[FitIteration] = []
     networks = _improve(support, observed.topologies, observed.weights, shares, pseudo_counts)
@@ -85,6 +91,21 @@ def fit_network(
         converged = len(iterations) > 1 and found.objective - iterations[-2].objective < tolerance
         if method == "average" or converged or len(iterations) > most_iterations:
             return SubsplitFit(network, tuple(iterations), converged or method == "average")
+
+
+def _first_shares(support: SubsplitSupport, observed: TreeSample, method: Method) -> FloatArray:
+    """The first shares of each tree's rootings, (trees, 2n-3): all alike, or on a closed support more for rare splits.
+
+    Where tables know no sisters, equal shares give tables by which all rootings of a tree are equally probable: EM
+    would stop where it starts.
+    """
+    rootings = observed.topologies.branch_count
+    if method == "average" or not support.closed:
+        return np.full((len(observed), rootings), 1 / rootings)
+    splits = support.indices(observed.topologies).splits
+    rarity = 1 / np.bincount(splits.ravel(), np.repeat(observed.weights, rootings))[splits]
+    shares: FloatArray = rarity / rarity.sum(axis=1, keepdims=True)
+    return shares
 
 
 def refit(network: SubsplitNetwork, topologies: TopologyBatch, weights: FloatArray, *, prior: float) -> SubsplitNetwork:

@@ -31,11 +31,15 @@ from phloem.random_streams import RandomStream
 from phloem.storage.arrays import distinct_names, read_arrays, write_arrays
 from phloem.trees.sample import TreeSample, credible_topologies, group_rows
 from phloem.trees.topology import TopologyBatch, taxon_keys
+from phloem.variational.closure import close_splits
 
+CLOSURES = ("none", "clades")
 FEWEST_TAXA = 4
+MOST_CLOSED_ENTRIES = 300_000  # with more, a training step would be mostly arithmetic on tables
 CHUNK_PAIRS = 200_000  # trees are collected a few at a time: room for all that they may add is made in advance
 Arrays = dict[str, np.ndarray[Any, Any]]
 PARTS = ("taxa", "topology_count", "clades", "splits", "subsplits", "pairs")  # arrays of a support's file
+LEFT_OUT = "splits_left_out"  # one more, which files had not before there were closed supports
 
 
 class SubsplitIndices(NamedTuple):
@@ -59,14 +63,17 @@ class SubsplitSupport:
     the same clade and sister. Table 0 holds the root splits: entry i is split i. Tables with a choice come first, so
     the entries below `parameter_count` are the parameters. A table with one entry has no parameter, nor has the root
     table of a single topology, which is the same wherever its root is.
+
+    In a closed support a clade has one table, whatever its sister.
     """
 
     taxa: tuple[str, ...]
     topology_count: int  # distinct topologies it was collected from
+    splits_left_out: int  # splits of theirs that are not in a closed support, as it would be too large
     clades: WordArray  # (clades, words)   bit sets; the first n are the single taxa
     splits: IntArray  # (splits, 2)        the clade away from taxon 0 (taxon 0 itself for its own branch), and the rest
     subsplits: IntArray  # (subsplits, 2)  the two clades that a clade divides into
-    sisters: IntArray  # (entries,)        a clade; -1 for root splits
+    sisters: IntArray  # (entries,)        a clade; -1 for root splits, and for all entries of a closed support
     divisions: IntArray  # (entries,)      a split for table 0, else a subsplit
     starts: LongArray  # (tables + 1,)     where each table's entries begin
     children: IntArray  # (entries, 2)     the tables of the two halves; -1 - taxon for a single taxon
@@ -84,6 +91,11 @@ class SubsplitSupport:
     @property
     def table_count(self) -> int:
         return len(self.starts) - 1
+
+    @property
+    def closed(self) -> bool:
+        """Whether the tables are conditional on clades alone."""
+        return bool(self.sisters[-1] < 0)
 
     @property
     def free_starts(self) -> LongArray:
@@ -138,8 +150,9 @@ class TopologyDraw(NamedTuple):
 class SubsplitNetwork(nn.Module):
     """Q(τ): the probability of an unrooted topology is the sum over its 2n-3 rootings.
 
-    A rooted tree is drawn from the root split down; how a clade divides depends on the clade and its sister. Tables are
-    softmaxes of `logits`; those without parameters are uniform. Topologies outside the support have probability zero.
+    A rooted tree is drawn from the root split down; how a clade divides depends on the clade and its sister, or on the
+    clade alone if the support is closed. Tables are softmaxes of `logits`; those without parameters are uniform.
+    Topologies outside the support have probability zero.
     """
 
     logits: Tensor  # (parameters,)
@@ -275,9 +288,29 @@ class _LogProbability(Operation):
 
 
 def collect_support(
-    samples: Sequence[TreeSample], *, credible: float = 1.0, minimum_count: float = 0.0
+    samples: Sequence[TreeSample],
+    *,
+    credible: float = 1.0,
+    minimum_count: float = 0.0,
+    closure: str = "none",
 ) -> SubsplitSupport:
     """The support of all rootings of the trees in one or several samples (replicates, runs).
+
+    Of the samples, the topologies that `frequent_topologies` chooses count. closure: with "clades" the support
+    generates every tree that consists of their splits, see `closed_support`.
+    """
+    if closure not in CLOSURES:
+        raise BadArgument(f"unknown closure {closure}: choose one of {', '.join(CLOSURES)}.")
+    frequent = frequent_topologies(samples, credible=credible, minimum_count=minimum_count)
+    if closure == "clades":
+        return closed_support(frequent)
+    return support_of(frequent.taxa, frequent.topologies)
+
+
+def frequent_topologies(
+    samples: Sequence[TreeSample], *, credible: float = 1.0, minimum_count: float = 0.0
+) -> TreeSample:
+    """The distinct topologies of samples that are frequent enough to count, with the sums of their weights.
 
     Each sample is cut to its most frequent topologies within the share `credible` (see `credible_topologies`), the
     rest is joined, and topologies whose weights then sum to less than `minimum_count` are dropped.
@@ -298,20 +331,38 @@ def collect_support(
             f"support: no topology has a count of {minimum_count:g} or more; the largest is {joined.weights.max():g}. "
             "Give a smaller minimum count."
         )
-    return support_of(taxa, frequent.topologies)
+    return frequent
+
+
+def closed_support(topologies: TreeSample, *, most_entries: int | None = None) -> SubsplitSupport:
+    """The support of all trees that consist of splits of distinct topologies, with one table for each clade.
+
+    Where that takes more than `most_entries` entries, `MOST_CLOSED_ENTRIES` unless given, the least frequent splits are
+    left out (see `close_splits`).
+    """
+    _check_taxa(topologies.taxa)
+    most = MOST_CLOSED_ENTRIES if most_entries is None else most_entries
+    clades, splits, subsplits, left_out = close_splits(topologies, most)
+    numbers = np.arange(len(subsplits), dtype=np.int32)
+    pairs = np.stack([np.full_like(numbers, -1), numbers], axis=1)
+    return _assemble(topologies.taxa, len(topologies), left_out, clades, splits, subsplits, pairs)
 
 
 def support_of(taxa: tuple[str, ...], topologies: TopologyBatch, keys: WordArray | None = None) -> SubsplitSupport:
     """The support of all rootings of distinct topologies; `keys` replace the usual hash keys of the taxa."""
-    if len(taxa) < FEWEST_TAXA:
-        raise BadArgument(
-            f"support: {len(taxa)} taxa have a single topology. Give trees on at least {FEWEST_TAXA} taxa."
-        )
+    _check_taxa(taxa)
     collection = _Collection(taxon_keys(len(taxa)) if keys is None else keys)
     chunk = max(1, CHUNK_PAIRS // (9 * len(taxa)))
     for start in range(0, len(topologies), chunk):
         collection.add(topologies[start : start + chunk])
-    return _assemble(taxa, len(topologies), *collection.parts())
+    return _assemble(taxa, len(topologies), 0, *collection.parts())
+
+
+def _check_taxa(taxa: tuple[str, ...]) -> None:
+    if len(taxa) < FEWEST_TAXA:
+        raise BadArgument(
+            f"support: {len(taxa)} taxa have a single topology. Give trees on at least {FEWEST_TAXA} taxa."
+        )
 
 
 class _Collection:
@@ -321,7 +372,8 @@ class _Collection:
         empty = make_index(np.empty((0, 2), np.uint64))
         self.keys = keys
         self.counts = np.array([len(keys), 0, 0, 0], np.int64)  # the single taxa are the first clades
-        self.lookup = SubsplitLookup(make_index(keys), empty, empty, np.empty((0, 2), np.int32), np.empty(0, np.int32))
+        none = np.empty(0, np.int32)
+        self.lookup = SubsplitLookup(make_index(keys), empty, empty, np.empty((0, 2), np.int32), none, none)
         self.sets = np.empty((0, (len(keys) + 63) // 64), np.uint64)
 
     def add(self, topologies: TopologyBatch) -> None:
@@ -379,6 +431,7 @@ def _extended(array: Array, length: int) -> Array:
 def _assemble(
     taxa: tuple[str, ...],
     topology_count: int,
+    splits_left_out: int,
     clades: WordArray,
     splits: IntArray,
     subsplits: IntArray,
@@ -386,7 +439,8 @@ def _assemble(
 ) -> SubsplitSupport:
     """Lay out the tables: pairs (count, 2) are the sister and the subsplit of every entry but the root splits.
 
-    Tables and their entries keep the order of `pairs`, except that tables with a choice come first.
+    All sisters are -1 in a closed support. Tables and their entries keep the order of `pairs`, except that tables with
+    a choice come first.
     """
     hashes = hash_sets(clades, taxon_keys(len(taxa)))
     clade_index = make_index(hashes)
@@ -402,32 +456,43 @@ def _assemble(
     root_splits = np.arange(len(splits), dtype=np.int32)
     no_sister = np.full(len(splits), -1, np.int32)
     entries = np.concatenate([np.stack([no_sister, root_splits], axis=1), pairs])
+    closed = bool(pairs[0, 0] < 0)
     table_index = make_index(_as_words(parents[first[by_choice]]))
     halves = np.concatenate([splits, subsplits[pairs[:, 1]]])
     split_of_clade = np.full(len(clades), -1, np.int32)
     split_of_clade[splits[:, 0]] = root_splits
+    entry_of_subsplit = np.full(len(subsplits) if closed else 0, -1, np.int32)
+    if closed:
+        entry_of_subsplit[pairs[:, 1]] = np.arange(len(splits), len(entries), dtype=np.int32)
     return SubsplitSupport(
         taxa=taxa,
         topology_count=topology_count,
+        splits_left_out=splits_left_out,
         clades=read_only(clades),
         splits=read_only(splits),
         subsplits=read_only(subsplits),
         sisters=read_only(entries[:, 0].copy()),
         divisions=read_only(entries[:, 1].copy()),
         starts=read_only(np.concatenate([[0], np.cumsum(sizes)])),
-        children=read_only(_child_tables(table_index, halves, len(taxa))),
-        free_tables=int((sizes > 1).sum()) if topology_count > 1 else 0,
+        children=read_only(_child_tables(table_index, halves, len(taxa), closed)),
+        free_tables=int((sizes > 1).sum()) if len(splits) > 2 * len(taxa) - 3 else 0,
         lookup=SubsplitLookup(
-            clade_index, make_index(_as_words(subsplits)), make_index(_as_words(entries)), splits, split_of_clade
+            clades=clade_index,
+            subsplits=make_index(_as_words(subsplits)),
+            pairs=make_index(_as_words(entries[:0] if closed else entries)),
+            sides=splits,
+            split_of_clade=split_of_clade,
+            entry_of_subsplit=entry_of_subsplit,
         ),
     )
 
 
-def _child_tables(table_index: PairIndex, halves: IntArray, taxon_count: int) -> IntArray:
+def _child_tables(table_index: PairIndex, halves: IntArray, taxon_count: int, closed: bool) -> IntArray:
     """For each half (entries, 2) the table of that clade beside the other half; -1 - taxon for a single taxon."""
     children = np.empty(halves.shape, np.int32)
     for side in (0, 1):
-        clade, sister = halves[:, side], halves[:, 1 - side]
+        clade = halves[:, side]
+        sister = np.full_like(clade, -1) if closed else halves[:, 1 - side]
         table = find_all(table_index, _as_words(np.stack([sister, clade], axis=1))) + np.int32(1)
         children[:, side] = np.where(clade < taxon_count, -1 - clade, table)
     if (children == 0).any():
@@ -436,7 +501,7 @@ def _child_tables(table_index: PairIndex, halves: IntArray, taxon_count: int) ->
 
 
 def _as_words(pairs: IntArray) -> WordArray:
-    return pairs.astype(np.int64).view(np.uint64)  # -1, a root split's missing sister, becomes the largest word
+    return pairs.astype(np.int64).view(np.uint64)  # -1, for no sister, becomes the largest word
 
 
 def write_support(support: SubsplitSupport, path: str | Path) -> None:
@@ -446,19 +511,20 @@ def write_support(support: SubsplitSupport, path: str | Path) -> None:
 
 def read_support(path: str | Path) -> SubsplitSupport:
     """Read a support from its file or from a network's."""
-    return support_from(Path(path), read_arrays(Path(path), PARTS, "phloem support --out"))
+    return support_from(Path(path), read_arrays(Path(path), PARTS, "phloem support --out", optional=(LEFT_OUT,)))
 
 
 def support_arrays(support: SubsplitSupport) -> Arrays:
     """The arrays of a support's file; what can be derived from them is not stored.
 
-    `clades` are bit sets in 64-bit words, `splits` and `subsplits` pairs of clades; `pairs` are the sister and the
-    subsplit of every table entry after the root splits, table by table.
+    `clades` are bit sets in 64-bit words, `splits` and `subsplits` pairs of clades; `pairs` are the sister (-1 in a
+    closed support) and the subsplit of every table entry after the root splits, table by table.
     """
     after_root = slice(len(support.splits), None)
     return {
         "taxa": np.array(support.taxa),
         "topology_count": np.array(support.topology_count, np.int64),
+        LEFT_OUT: np.array(support.splits_left_out, np.int64),
         "clades": support.clades,
         "splits": support.splits,
         "subsplits": support.subsplits,
@@ -472,14 +538,16 @@ def support_from(path: Path, arrays: Arrays) -> SubsplitSupport:
     if taxa is None or len(taxa) < FEWEST_TAXA:
         raise _damaged(path, f"`taxa` is not a list of at least {FEWEST_TAXA} distinct names")
     topology_count, *parts = (arrays[name] for name in PARTS[1:])
-    problem = _first_problem(len(taxa), topology_count, *parts)
+    left_out = arrays.get(LEFT_OUT, np.array(0, np.int64))
+    problem = _first_problem(len(taxa), topology_count, left_out, *parts)
     if problem:
         raise _damaged(path, problem)
     try:
-        support = _assemble(taxa, int(topology_count), *parts)
+        support = _assemble(taxa, int(topology_count), int(left_out), *parts)
     except BadArgument as reason:
         raise _damaged(path, str(reason)) from None
-    if topology_count == 1 and (len(support.splits) != 2 * len(taxa) - 3 or (np.diff(support.starts)[1:] > 1).any()):
+    one_topology = len(support.splits) == 2 * len(taxa) - 3
+    if (topology_count == 1 and not one_topology) or (one_topology and (np.diff(support.starts)[1:] > 1).any()):
         raise _damaged(path, "it claims one topology but has tables for more")
     return support
 
@@ -493,7 +561,7 @@ def write_network(network: SubsplitNetwork, path: str | Path) -> None:
 def read_network(path: str | Path) -> SubsplitNetwork:
     """Read a network from its file."""
     path = Path(path)
-    arrays = read_arrays(path, (*PARTS, "logits"), "phloem sbn fit")
+    arrays = read_arrays(path, (*PARTS, "logits"), "phloem sbn fit", optional=(LEFT_OUT,))
     support = support_from(path, arrays)
     logits = arrays["logits"]
     if logits.shape != (support.parameter_count,) or logits.dtype != np.float64:
@@ -506,11 +574,13 @@ def read_network(path: str | Path) -> SubsplitNetwork:
 
 
 def _first_problem(
-    taxon_count: int, topology_count: Any, clades: Any, splits: Any, subsplits: Any, pairs: Any
+    taxon_count: int, topology_count: Any, left_out: Any, clades: Any, splits: Any, subsplits: Any, pairs: Any
 ) -> str | None:
     """The first problem with the parts of a support, or None; kernels would not notice."""
     if topology_count.shape != () or topology_count.dtype != np.int64 or topology_count < 1:
         return "`topology_count` is not a positive integer"
+    if left_out.shape != () or left_out.dtype != np.int64 or left_out < 0:
+        return f"`{LEFT_OUT}` is not a number of splits"
     words = (taxon_count + 63) // 64
     if clades.dtype != np.uint64 or clades.ndim != 2 or clades.shape[1] != words or len(clades) < taxon_count:
         return "`clades` are not sets of these taxa"
@@ -520,14 +590,17 @@ def _first_problem(
     whole = np.bitwise_or.reduce(single, axis=0)
     if (clades[:taxon_count] != single).any() or (clades & ~whole).any():
         return "`clades` do not begin with the single taxa"
-    for name, part, first_bound, second_bound in (
-        ("splits", splits, len(clades), len(clades)),
-        ("subsplits", subsplits, len(clades), len(clades)),
-        ("pairs", pairs, len(clades), len(subsplits)),
-    ):
+    for name, part in (("splits", splits), ("subsplits", subsplits), ("pairs", pairs)):
         if part.dtype != np.int32 or part.ndim != 2 or part.shape[1] != 2 or len(part) == 0:
             return f"`{name}` are not pairs of integers"
-        if part.min() < 0 or (part.max(axis=0) >= (first_bound, second_bound)).any():
+    closed = bool((pairs[:, 0] == -1).all())
+    for name, indices, bound in (
+        ("splits", splits, len(clades)),
+        ("subsplits", subsplits, len(clades)),
+        ("pairs", pairs[:, : 0 if closed else 1], len(clades)),
+        ("pairs", pairs[:, 1], len(subsplits)),
+    ):
+        if ((indices < 0) | (indices >= bound)).any():
             return f"`{name}` has indices out of range"
     for name, part in (("clades", clades), ("splits", splits), ("subsplits", subsplits), ("pairs", pairs)):
         if len(group_rows(part)[0]) < len(part):
@@ -542,7 +615,7 @@ def _first_problem(
     _, groups = group_rows(np.concatenate([clades, divided]))
     if groups.max() >= len(clades):
         return "a subsplit divides an unknown clade"
-    if (clades[pairs[:, 0]] & divided[pairs[:, 1]]).any():
+    if not closed and (clades[pairs[:, 0]] & divided[pairs[:, 1]]).any():
         return "a clade overlaps its sister"
     return None
 

@@ -102,13 +102,17 @@ def find_all(index: PairIndex, pairs: WordArray) -> IntArray:
 
 
 class SubsplitLookup(NamedTuple):
-    """Indices of all known clades, subsplits and pairs. `clades` are keyed by hash, the single taxa first."""
+    """Indices of all known clades, subsplits and pairs. `clades` are keyed by hash, the single taxa first.
+
+    Where tables are conditional on clades alone, a subsplit has one entry, found without its sister.
+    """
 
     clades: PairIndex
     subsplits: PairIndex  # (lower, higher) clade of the two halves
-    pairs: PairIndex  # sister and subsplit
+    pairs: PairIndex  # sister and subsplit; empty where sisters do not matter
     sides: IntArray  # (splits, 2)  the clade below the branch, and the rest: canonical trees agree on which is which
     split_of_clade: IntArray  # (clades,)  of the first side; -1 for clades that are only ever the second
+    entry_of_subsplit: IntArray  # (subsplits,)  empty where sisters matter
 
 
 # Rows of the counters.
@@ -130,7 +134,7 @@ def index_subsplits(
 
     A branch has a subsplit below (-1 under a leaf) and one above. pairs[v, i] has the sister that is the complement,
     then those beyond the other branches of neighbour i, unless that is a leaf. What is unknown gets -1 or, with
-    `adding`, the next index.
+    `adding`, the next index. Where sisters do not matter, a subsplit has the same index beside all of them.
     """
     batch, nodes, _ = neighbors.shape
     leaf_count = nodes // 2 + 1
@@ -138,7 +142,8 @@ def index_subsplits(
     below = np.empty(nodes, np.int32)
     beyond = np.empty((leaf_count - 2, 3), np.int32)
     clades, pieces, known = open_index(lookup.clades), open_index(lookup.subsplits), open_index(lookup.pairs)
-    sides, split_of_clade = lookup.sides, lookup.split_of_clade
+    sides, split_of_clade, entry_of_subsplit = lookup.sides, lookup.split_of_clade, lookup.entry_of_subsplit
+    sisters_matter = len(entry_of_subsplit) == 0
     counters = at(counts, 0)
     for tree in range(batch):
         tree_neighbors = at(neighbors, tree * nodes * 3)
@@ -189,7 +194,9 @@ def index_subsplits(
                         back = slot_of(tree_neighbors, neighbor, node)
                         sister = beyond[neighbor - leaf_count, other_slot(back, place)]
                     pairs[tree, row, slot, place] = -1
-                    if subsplit >= 0 and sister >= 0:
+                    if subsplit >= 0 and not sisters_matter:
+                        pairs[tree, row, slot, place] = entry_of_subsplit[subsplit]
+                    elif subsplit >= 0 and sister >= 0:
                         pairs[tree, row, slot, place] = number_of(
                             known, counters, PAIRS, np.uint64(sister), np.uint64(subsplit), adding
                         )
