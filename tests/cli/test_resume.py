@@ -33,6 +33,8 @@ SLOW_STEPS = [
     "5",
     "--seed",
     "3",
+    "--set",
+    "evaluation.chains=0",  # which check several runs together, but one by itself
 ]
 PRIMATES = ("primates", "--trees", "primates")  # a bootstrap would take longer than all the rest
 OFTEN = ["--checkpoint-every", "5steps"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import phloem
-from phloem.config import InferConfig
+from phloem.config import EvaluationConfig, InferConfig
 from phloem.display.events import News, Notice
 from phloem.errors import FileProblem
 from phloem.inference.draws import Draws, write_draws
@@ -41,7 +41,8 @@ def test_each_is_the_ordinary_run_with_its_seed(together, tmp_path):
     assert [run.config.seed for run in posterior.runs] == [5, 6, 7]
     origins = [json.loads((run.directory / "provenance.json").read_text()) for run in posterior.runs]
     assert [origin["seed"] for origin in origins] == [5, 6, 7]
-    alone = phloem.infer("primates", "primates", runs=1, seed=6, out=tmp_path / "alone", progress=False, **SETTINGS)
+    settings = SETTINGS | {"evaluation": SETTINGS["evaluation"] | {"chains": 0}}  # which check all runs together
+    alone = phloem.infer("primates", "primates", runs=1, seed=6, out=tmp_path / "alone", progress=False, **settings)
     for name in ("config.toml", "summary.json", "parameters.safetensors", "topologies.csv"):
         assert (posterior.runs[1].directory / name).read_bytes() == (alone.directory / name).read_bytes()
 
@@ -112,7 +113,7 @@ def made_up(folder: Path, log_marginal: float, shares: list[float], error: float
 
 def combine(path: Path, count: int) -> Posterior:
     """The posterior of the runs below a directory."""
-    directory, config = infer_run(path), InferConfig(runs=count)
+    directory, config = infer_run(path), InferConfig(runs=count, evaluation=EvaluationConfig(chains=0))
     directory.record(config, {"trees": []}, seed=1, command="")
     runs = [load_posterior(child.path) for child in directory.children()]
     found = combine_runs(directory, config, runs=runs)
