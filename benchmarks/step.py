@@ -59,7 +59,7 @@ def training_of(name: str, variant: str, **settings: str) -> Training:
     torch.manual_seed(1)
     target, support = problem(name)
     model = build_model(support, InferConfig(branches=variant, **settings))
-    training = Training(model, target, TrainingConfig(steps=10**9, rate=1e-9), seed=1)
+    training = Training(model, target, TrainingConfig(steps=10**9, rate=1e-9, refit=0.0), seed=1)
     for _ in range(100):  # by then nearly all clades have been met
         training.step()
     return training
