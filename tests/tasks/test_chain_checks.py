@@ -74,7 +74,7 @@ def test_several_runs_are_checked_together_and_stopped_chains_are_made_again(tmp
     whole = infer(tmp_path / "whole", runs=2, progress=told.append)
     assert whole.summary.check is not None
     assert all(run.summary.check is None for run in whole.runs)
-    assert [run.config.evaluation.chains for run in whole.runs] == [0, 0]
+    assert [run.config.evaluation.chains for run in whole.runs] == [40, 40]
     phases = [(event.run, event.phase) for event in told if isinstance(event, News)]
     assert phases[-1] == (1, "done")
     assert phases.index((1, "chains")) > phases.index((2, "done"))

@@ -41,10 +41,12 @@ def test_each_is_the_ordinary_run_with_its_seed(together, tmp_path):
     assert [run.config.seed for run in posterior.runs] == [5, 6, 7]
     origins = [json.loads((run.directory / "provenance.json").read_text()) for run in posterior.runs]
     assert [origin["seed"] for origin in origins] == [5, 6, 7]
-    settings = SETTINGS | {"evaluation": SETTINGS["evaluation"] | {"chains": 0}}  # which check all runs together
-    alone = phloem.infer("primates", "primates", runs=1, seed=6, out=tmp_path / "alone", progress=False, **settings)
-    for name in ("config.toml", "summary.json", "parameters.safetensors", "topologies.csv"):
+    alone = phloem.infer("primates", "primates", runs=1, seed=6, out=tmp_path / "alone", progress=False, **SETTINGS)
+    for name in ("config.toml", "draws.safetensors", "parameters.safetensors", "topologies.csv"):
         assert (posterior.runs[1].directory / name).read_bytes() == (alone.directory / name).read_bytes()
+    assert posterior.runs[1].summary.check is None  # chains check all runs together
+    assert posterior.runs[1].summary.evaluation == alone.summary.evaluation
+    assert posterior.summary.check is not None
 
 
 def test_every_run_tells_its_news(together):

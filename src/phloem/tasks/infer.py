@@ -145,8 +145,12 @@ def complete(
     progress: Progress,
     *,
     number: int = 1,
+    checked: bool = True,
 ) -> Posterior:
-    """Train from a checkpoint to the end, evaluate, and write the results. number: of the run among several."""
+    """Train from a checkpoint to the end, evaluate, and write the results.
+
+    number: of the run among several. checked: by chains, which check several runs together at their end.
+    """
     config, inputs = checkpoint.config, checkpoint.inputs
     write_support(inputs.support, run.path / SUPPORT)
     with single_threaded_products():
@@ -166,7 +170,7 @@ def complete(
             measured.draws,
             training.target,
             [training.model.network],
-            chains=config.evaluation.chains,
+            chains=config.evaluation.chains if checked else 0,
             seed=config.seed,
             threads=options.threads or 1,
             progress=lambda share: progress(News(number, "chains", share, training.steps_done)),
@@ -183,7 +187,7 @@ def complete_in_worker(path: Path, number: int, options: RunOptions, progress: P
         checkpoint, _ = run.checkpoints.newest()
         assert checkpoint is not None  # whoever started this process has just written or read it
         training = restore_training(checkpoint, checkpoint.inputs.target(checkpoint.config, options.threads))
-        complete(run, checkpoint, training, options, progress, number=number)
+        complete(run, checkpoint, training, options, progress, number=number, checked=False)
 
 
 def _complete_several(runs: Sequence[InferRun], options: RunOptions, progress: Progress) -> None:
@@ -208,13 +212,12 @@ def _complete_in_turn(
             progress(News(number, "done", 1.0))
         else:
             training.restore(checkpoint.training)
-            complete(run, checkpoint, training, options, progress, number=number)
+            complete(run, checkpoint, training, options, progress, number=number, checked=False)
 
 
 def run_configs(config: InferConfig) -> list[InferConfig]:
-    """The settings of each of several runs: ordinary runs with seeds of their own, which chains check together."""
-    evaluation = replace(config.evaluation, chains=0) if config.runs > 1 else config.evaluation
-    return [replace(config, runs=1, seed=config.seed + number, evaluation=evaluation) for number in range(config.runs)]
+    """The settings of each of several runs: ordinary runs with seeds of their own."""
+    return [replace(config, runs=1, seed=config.seed + number) for number in range(config.runs)]
 
 
 def _checked(options: RunOptions) -> RunOptions:

@@ -87,7 +87,10 @@ def open_posterior(
             if has_results and checkpoint.step != load_posterior(run.path).summary.steps:
                 raise FileProblem(f"{run.path}: the last checkpoint is lost. Make it again: phloem infer --resume.")
             show = _part(progress, number / len(found) * drawn, (number + 1) / len(found) * drawn)
-            runs.append(_draw_from(run, checkpoint, drawing, in_use=in_use, threads=threads, progress=show))
+            alone = not children
+            runs.append(
+                _draw_from(run, checkpoint, drawing, in_use=in_use, checked=alone, threads=threads, progress=show)
+            )
     if not children:
         return runs[0]
     draws = join([run.draws for run in runs])
@@ -229,10 +232,14 @@ def _draw_from(
     drawing: Drawing | None,
     *,
     in_use: bool,
+    checked: bool,
     threads: int | None,
     progress: Progress,
 ) -> Posterior:
-    """The posterior of a run at a checkpoint: finished if training is, whatever has become of the results."""
+    """The posterior of a run at a checkpoint: finished if training is, whatever has become of the results.
+
+    checked: by chains, once it is finished.
+    """
     config = checkpoint.config
     target = checkpoint.inputs.target(config, threads)
     training = restore_training(checkpoint, target)
@@ -241,7 +248,7 @@ def _draw_from(
     evaluated, seed = drawing.of(config)
     particles = config.training.particles
     finished = training.is_done(checkpoint.history.reports)
-    chains = evaluated.chains if finished else 0
+    chains = evaluated.chains if finished and checked else 0
     show = _part(progress, 0.0, 1 - CHECK_SHARE if chains else 1.0)
     with single_threaded_products():
         if drawing.anneal:
