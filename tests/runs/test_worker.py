@@ -34,13 +34,13 @@ def task(tmp_path, monkeypatch):
 def test_it_goes_on_from_the_checkpoint_with_the_options_that_it_was_given(task, tmp_path, monkeypatch):
     seen = []
 
-    def complete(run, checkpoint, training, options, _progress, *, number):
+    def complete(run, checkpoint, training, options, _progress, *, number, checked):
         assert training.steps_done == checkpoint.step
-        seen.append((run.path, checkpoint.step, options, number))
+        seen.append((run.path, checkpoint.step, options, number, checked))
 
     monkeypatch.setattr("phloem.tasks.infer.complete", complete)
     assert work(task) == DONE
-    assert seen == [(tmp_path, 0, OPTIONS, 2)]
+    assert seen == [(tmp_path, 0, OPTIONS, 2, False)]
 
 
 @pytest.mark.parametrize(
