@@ -92,6 +92,17 @@ def put(index, value):
     return change
 
 
+def check_refused(network, path, part, change, message):
+    """A file of the network with one part changed is an error that says so."""
+    write_network(network, path)
+    with np.load(path) as arrays:
+        parts = dict(arrays)
+    parts[part] = change(parts[part])
+    np.savez(path, **parts)
+    with pytest.raises(FileProblem, match=rf"network\.npz: .*{message}.* Make it again"):
+        read_network(path)
+
+
 @pytest.mark.parametrize(
     ("part", "change", "message"),
     [
@@ -128,14 +139,7 @@ def put(index, value):
     ],
 )
 def test_parts_that_do_not_fit_are_refused(tmp_path, part, change, message):
-    path = tmp_path / "network.npz"
-    write_network(example(), path)
-    with np.load(path) as arrays:
-        parts = dict(arrays)
-    parts[part] = change(parts[part])
-    np.savez(path, **parts)
-    with pytest.raises(FileProblem, match=rf"network\.npz: .*{message}.* Make it again"):
-        read_network(path)
+    check_refused(example(), tmp_path / "network.npz", part, change, message)
 
 
 @pytest.mark.parametrize(
@@ -152,14 +156,7 @@ def test_parts_that_do_not_fit_are_refused(tmp_path, part, change, message):
     ],
 )
 def test_parts_of_a_closed_support_that_do_not_fit_are_refused(tmp_path, part, change, message):
-    path = tmp_path / "network.npz"
-    write_network(closed_example(), path)
-    with np.load(path) as arrays:
-        parts = dict(arrays)
-    parts[part] = change(parts[part])
-    np.savez(path, **parts)
-    with pytest.raises(FileProblem, match=rf"network\.npz: .*{message}.* Make it again"):
-        read_network(path)
+    check_refused(closed_example(), tmp_path / "network.npz", part, change, message)
 
 
 @pytest.mark.parametrize(
