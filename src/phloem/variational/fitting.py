@@ -1,7 +1,7 @@
-"""Subsplit networks fitted to trees by expectation maximisation (Zhang & Matsen 2018).
+"""Subsplit networks fitted to trees: by expectation maximisation (Zhang & Matsen 2018), or to their splits alone.
 
-The trees are unrooted, a network's trees rooted: each iteration weights the rootings of a tree by their probability,
-counts how often every table entry is used, and takes the counts for probabilities.
+The trees are unrooted, a network's trees rooted: each iteration of EM weights the rootings of a tree by their
+probability, counts how often every table entry is used, and takes the counts for probabilities.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,9 @@ from phloem.errors import BadArgument
 from phloem.kernels.variational import sbn as kernels
 from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
+from phloem.variational.potentials import fit_potentials, network_from_potentials
 from phloem.variational.sbn import (
+    SubsplitIndices,
     SubsplitNetwork,
     SubsplitSupport,
     collect_support,
@@ -25,8 +27,8 @@ from phloem.variational.sbn import (
     log_rootings,
 )
 
-Method = Literal["em", "average"]
-METHODS: tuple[Method, ...] = ("em", "average")
+Method = Literal["em", "average", "splits"]
+METHODS: tuple[Method, ...] = ("em", "average", "splits")
 REFIT_TOLERANCE, MOST_REFIT_ITERATIONS = 1e-6, 100
 
 
@@ -66,7 +68,8 @@ def fit_network(
 
     closure: of the support (see `collect_support`). On a closed one "em" starts with most rootings on rare splits, and
     subsplits that no tree has get a probability from smoothing alone. Trees with splits that it leaves out do not
-    count.
+    count. "splits" fits the frequencies of splits, on a closed support (see `fit_potentials`): the best predictor where
+    nearly all trees of the sample differ.
     """
     if method not in METHODS:
         raise BadArgument(f"unknown method {method}: choose one of {', '.join(METHODS)}.")
@@ -74,11 +77,19 @@ def fit_network(
         raise BadArgument(f"smoothing {smoothing:g}: give a share of the sample, from 0 to 1.")
     if not (tolerance > 0 and most_iterations >= 1):
         raise BadArgument(f"tolerance {tolerance:g}, {most_iterations} iterations: both must be positive.")
+    if method == "splits" and closure != "clades":
+        raise BadArgument("method splits: the support must be closed. Give --closure clades.")
+    if method == "splits" and not smoothing:
+        raise BadArgument(
+            "method splits: it needs some smoothing. Give the weight of one tree, as a share of the sample."
+        )
     observed = sample.normalized().distinct()
     observed = observed[observed.weights > 0]
     support = collect_support([observed], closure=closure)
     if support.splits_left_out:
         observed = observed[support.generates(observed.topologies)].normalized()
+    if method == "splits":
+        return _fit_splits(support, observed, smoothing)
     shares = _first_shares(support, observed, method)
     pseudo_counts = np.full(support.parameter_count, smoothing)
     iterations: list[FitIteration] = []
@@ -93,6 +104,22 @@ def fit_network(
             return SubsplitFit(network, tuple(iterations), converged or method == "average")
 
 
+def _fit_splits(support: SubsplitSupport, observed: TreeSample, smoothing: float) -> SubsplitFit:
+    indices = support.indices(observed.topologies)
+    fitted = fit_potentials(support, _split_frequencies(support, indices, observed.weights), smoothing=smoothing)
+    network = network_from_potentials(support, fitted.potentials)
+    log_likelihood = float(observed.weights @ network.log_prob(observed.topologies).detach().numpy())
+    found = FitIteration(fitted.iterations, log_likelihood, fitted.objective)
+    return SubsplitFit(network, (found,), fitted.converged)
+
+
+def _split_frequencies(support: SubsplitSupport, indices: SubsplitIndices, weights: FloatArray) -> FloatArray:
+    """The share of the trees with each split, (splits,). Rounding makes no share larger than 1."""
+    splits = indices.splits
+    counts = np.bincount(splits.ravel(), np.repeat(weights, splits.shape[1]), minlength=len(support.splits))
+    return np.minimum(counts, 1.0)
+
+
 def _first_shares(support: SubsplitSupport, observed: TreeSample, method: Method) -> FloatArray:
     """The first shares of each tree's rootings, (trees, 2n-3): all alike, or on a closed support more for rare splits.
 
@@ -102,8 +129,8 @@ def _first_shares(support: SubsplitSupport, observed: TreeSample, method: Method
     rootings = observed.topologies.branch_count
     if method == "average" or not support.closed:
         return np.full((len(observed), rootings), 1 / rootings)
-    splits = support.indices(observed.topologies).splits
-    rarity = 1 / np.bincount(splits.ravel(), np.repeat(observed.weights, rootings))[splits]
+    indices = support.indices(observed.topologies)
+    rarity = 1 / _split_frequencies(support, indices, observed.weights)[indices.splits]
     shares: FloatArray = rarity / rarity.sum(axis=1, keepdims=True)
     return shares
 
