@@ -8,10 +8,13 @@ import phloem
 from phloem.config import InferConfig, ModelConfig, SupportConfig
 from phloem.config.infer import INFER
 from phloem.config.model import MODEL_PARAMETERS
+from phloem.data.alignment import Alignment
+from phloem.data.patterns import compress
 from phloem.display.events import News, Notice
 from phloem.errors import ConfigError, FileProblem, ProgramProblem
 from phloem.search.bootstrap import BootstrapProgress
-from phloem.tasks.support import SupportSource
+from phloem.tasks.run_files import build_target
+from phloem.tasks.support import Collected, SupportSource
 from support.fake_iqtree import SEVEN, SEVEN_TREES, FakeIqtree
 from support.messages import saying
 
@@ -27,14 +30,19 @@ def seven(tmp_path):
     return path
 
 
+def collect(source: SupportSource, alignment: Alignment, config: InferConfig | None = None) -> Collected:
+    return source.collect(build_target(compress(alignment), config or InferConfig()), 1)
+
+
 def test_bootstrap_trees_count_with_their_credible_topologies(seven, tmp_path, monkeypatch):
     FakeIqtree(tmp_path, monkeypatch)(f"{SEVEN_TREES.replace('1000', '960')}; {OTHER_TREES}")
     alignment = phloem.read_alignment(seven)
     for credible, topologies in ((0.95, 1), (1.0, 2)):
-        config = phloem.config.InferConfig(support=phloem.config.SupportConfig(credible=credible, replicates=1))
+        config = phloem.config.InferConfig(
+            support=phloem.config.SupportConfig(credible=credible, replicates=1, explore=0)
+        )
         source = SupportSource("dna.fasta", alignment, config, (), tmp_path / "bootstrap")
-        support = source.collect(1, progress=lambda _share: None)
-        assert support.topology_count == topologies
+        assert collect(source, alignment, config).support.topology_count == topologies
 
 
 def test_the_bootstrap_is_a_phase_of_its_own_whose_share_rises_to_1(seven, tmp_path, monkeypatch):
@@ -63,7 +71,7 @@ def test_taxa_of_trees_may_be_in_any_order(tmp_path):
     alignment = phloem.read_alignment("primates")
     trees = phloem.read_trees(phloem.data.find_trees("primates"))
     supports = [
-        SupportSource("dna", alignment, InferConfig(), [sample], tmp_path).collect(1, progress=None)
+        collect(SupportSource("dna", alignment, InferConfig(), [sample], tmp_path), alignment).support
         for sample in (trees, trees.with_taxa(trees.taxa[::-1]))
     ]
     assert supports[0].taxa == supports[1].taxa == alignment.taxa
@@ -151,7 +159,8 @@ def test_a_run_that_goes_on_keeps_its_method_and_a_new_one_takes_what_is_there(s
 
     fake = FakeIqtree(tmp_path, monkeypatch)
     fake(SEVEN_TREES)
-    source().collect(1, progress=lambda _share: None)
+    alignment = phloem.read_alignment(seven)
+    collect(source(), alignment)
     (tmp_path / "bootstrap" / "replicate_02.nwk.gz").unlink()
     with monkeypatch.context() as without:
         without.setenv("PATH", "")
@@ -159,7 +168,7 @@ def test_a_run_that_goes_on_keeps_its_method_and_a_new_one_takes_what_is_there(s
             source()
         new = source(may_replace=True)
         assert "embedded" in new.bootstrap
-        new.collect(1, progress=lambda _share: None)
+        collect(new, alignment)
     assert "embedded" in source().bootstrap
     assert "IQ-TREE" in source(may_replace=True).bootstrap
     assert len(fake.calls) == 2
@@ -193,8 +202,10 @@ def test_the_share_does_not_fall_where_a_search_thinks_again(seven, tmp_path, mo
 
     monkeypatch.setattr("phloem.tasks.support.bootstrap_files", doubt)
     config = InferConfig(support=SupportConfig(replicates=2))
-    source = SupportSource("dna", phloem.read_alignment(seven), config, (), tmp_path)
-    shares = []
+    alignment = phloem.read_alignment(seven)
+    source = SupportSource("dna", alignment, config, (), tmp_path)
+    told = []
     with pytest.raises(KeyboardInterrupt):
-        source.collect(1, progress=shares.append)
-    assert shares == pytest.approx([0.25, 0.25, 0.3, 0.7, 0.7])
+        source.collect(build_target(compress(alignment), config), 1, progress=lambda *news: told.append(news))
+    assert {phase for phase, _ in told} == {"bootstrap"}
+    assert [share for _, share in told] == pytest.approx([0, 0.25, 0.25, 0.3, 0.7, 0.7])

@@ -21,7 +21,7 @@ from phloem.errors import ConfigError
 ESTIMATORS: Final = ("vimco", "rws")
 DECAYS: Final = ("cosine", "stairs")
 STOPS: Final = ("steps", "auto")
-CLOSURES: Final = ("none", "clades")
+CLOSURES: Final = ("auto", "none", "clades")
 NETWORKS: Final = ("mlp", "gcn", "gin", "gin-text", "sage", "ggnn", "edge", "edge-text")  # a new convolution goes here
 BRANCH_MODELS: Final = ("split", "psp", *NETWORKS)
 FAMILIES: Final = ("warped", "lognormal")
@@ -116,13 +116,15 @@ class SupportConfig:
     """Where the support comes from.
 
     credible: each tree file contributes its most frequent topologies up to this share. closure: `none` generates what
-    recombines their subsplits, `clades` every tree that consists of their splits. Without tree files, the trees
-    are `replicates` times `count` bootstrap trees, made by `method` under `model`, which IQ-TREE's names describe; None
-    stands for the counterpart of the substitution model (`iqtree_model`).
+    recombines their subsplits, `clades` every tree that consists of their splits, `auto` is `clades` where chains find
+    the posterior wide, else `none`. Without tree files, the trees are `replicates` times `count` bootstrap trees, made
+    by `method` under `model`, which IQ-TREE's names describe; None stands for the counterpart of the substitution model
+    (`iqtree_model`). explore: so many short chains from bootstrap trees add theirs; 0 for none.
     """
 
     credible: float = 0.95
-    closure: str = "none"
+    closure: str = "auto"
+    explore: int = 200
     method: str = "auto"
     replicates: int = 10
     count: int = 1000
@@ -132,6 +134,7 @@ class SupportConfig:
         if not 0 < self.credible <= 1:
             raise ConfigError(f"--credible {self.credible:g}: give a share above 0, up to 1.")
         check_choice("--closure", self.closure, CLOSURES)
+        check_count("explore", self.explore, least=0, most=MOST_CHAINS)
         check_choice("--bootstrap-method", self.method, BOOTSTRAP_METHODS)
         check_replicates("--bootstrap-replicates", self.replicates)
         check_tree_count("--bootstrap-trees", self.count, self.method, "--bootstrap-method")
@@ -177,7 +180,7 @@ PRESETS: Final[dict[str, InferConfig]] = {
     "paper": InferConfig(
         family="lognormal",
         runs=1,
-        support=SupportConfig(count=10_000),
+        support=SupportConfig(count=10_000, closure="none", explore=0),
         training=TrainingConfig(
             steps=400_000,
             doubly_reparameterized=False,
@@ -197,14 +200,15 @@ PRESETS: Final[dict[str, InferConfig]] = {
 PRESET_FIELDS: Final = ("family", "runs", "support", "training", "evaluation")
 
 
-# What runs had before there was a choice of families, a fit to weighted draws, annealing, a check by chains, and
-# closed supports.
+# What runs had before there was a choice of families, a fit to weighted draws, annealing, a check by chains, closed
+# supports, and chains that explore.
 _EARLIER: Final = {
     "family": "lognormal",
     "training.refit": 0.0,
     "evaluation.anneal": 0,
     "evaluation.chains": 0,
     "support.closure": "none",
+    "support.explore": 0,
 }
 INFER: Final = Schema(InferConfig, "infer", PRESETS, PRESET_FIELDS, _EARLIER)
 

@@ -6,6 +6,7 @@ A step is a function of the parameters, the seed and its own number, so a resume
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -27,9 +28,18 @@ from phloem.runs.history import History
 from phloem.target.posterior import TreePosterior
 from phloem.variational.joint import JointModel
 
+# A closed network starts from trees: the likelihood need not be tempered for long, and Q(τ) is trained with care.
+CLOSED_RAMP, CLOSED_RATE = 0.4, 0.3  # of what the settings say
 WINDOW = 10  # reports at full temperature that decide whether training stops
 LEAST_RISE = 0.05  # nats over the window: less than the error of most marginal likelihoods
 DECAY, SQUARE_DECAY, EPSILON = 0.9, 0.999, 1e-8  # of Adam
+
+
+def _with_care(config: TrainingConfig) -> TrainingConfig:
+    """The settings of a training that starts from trees."""
+    return replace(
+        config, ramp=CLOSED_RAMP * config.ramp, topology_rate_factor=CLOSED_RATE * config.topology_rate_factor
+    )
 
 
 class Decaying(Protocol):
@@ -185,7 +195,7 @@ class Training(Trainable):
         check_same_taxa(model, target)
         self.model = model
         self.target = target
-        self.config = config
+        self.config = _with_care(config) if model.network.support.closed else config
         self.seed = seed
         self._stream = RandomStream(seed, "training")
         self._estimator = estimator or ESTIMATORS[config.estimator]

@@ -4,7 +4,16 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 Phase = Literal[
-    "bootstrap", "support", "training", "refitting", "evaluation", "annealing", "chains", "normalising", "done"
+    "bootstrap",
+    "exploring",
+    "support",
+    "training",
+    "refitting",
+    "evaluation",
+    "annealing",
+    "chains",
+    "normalising",
+    "done",
 ]
 
 

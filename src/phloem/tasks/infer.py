@@ -15,7 +15,7 @@ from phloem.config.settings import Layer
 from phloem.data.alignment import Alignment
 from phloem.data.patterns import SitePatterns, compress, summarize
 from phloem.data.reading import load_alignment
-from phloem.display.events import Event, News, Notice, Overview, Phase
+from phloem.display.events import Event, News, Notice, Overview
 from phloem.display.lines import choose_display
 from phloem.errors import BadArgument, FileProblem, counted
 from phloem.features.convolutions import Convolution
@@ -31,7 +31,7 @@ from phloem.runs.driver import Interrupted, RunOptions, RunRequest, Session, ses
 from phloem.runs.history import History, check_tensorboard
 from phloem.runs.several import complete_runs
 from phloem.search.replicates import alignment_hash
-from phloem.target.posterior import Prior
+from phloem.target.posterior import Prior, TreePosterior
 from phloem.tasks.exports import make_exports
 from phloem.tasks.opening import combine_runs
 from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, branches_of, family_of
@@ -48,12 +48,16 @@ from phloem.tasks.run_files import (
     restore_training,
     write_results,
 )
-from phloem.tasks.support import SupportSource, Trees
+from phloem.tasks.support import Collected, SupportSource, Trees
 from phloem.threads import physical_cores, single_threaded_products
 from phloem.trees.sample import TreeSample
 from phloem.variational.families import BranchDistribution
 from phloem.variational.sbn import SubsplitSupport, support_arrays, write_support
 
+WIDE = (
+    "the posterior is wide, most trees are visited only once: the support takes all trees that consist of the clades "
+    "that chains found"
+)
 Progress = Callable[[Event], None]
 InferSession = Session[InferConfig, RunInputs]
 Saved = SavedRuns[InferConfig, RunInputs]
@@ -93,9 +97,9 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
         provenance = _provenance(source, alignment, trees, request)
         if not request.run.force:  # before the bootstrap, so that a run that is stopped in it knows its settings
             directory.record(config, provenance, seed=config.seed, command=request.run.command)
-        support = _collect(trees, saved, options, progress)
-        inputs = RunInputs(source, patterns, support, request.own)
-        trainings = [inputs.training(own_config, target) for own_config in run_configs(config)]
+        collected = _collect(trees, target, saved, options, progress)
+        inputs = RunInputs(source, patterns, collected.support, request.own)
+        trainings = [inputs.training(own_config, target, collected.logits) for own_config in run_configs(config)]
         checkpoints = [
             replace(found, inputs=inputs)
             if found
@@ -295,16 +299,17 @@ def _provenance(
     }
 
 
-def _collect(trees: SupportSource | None, saved: Saved, options: RunOptions, progress: Progress) -> SubsplitSupport:
+def _collect(
+    trees: SupportSource | None, target: TreePosterior, saved: Saved, options: RunOptions, progress: Progress
+) -> Collected:
     """The support, which must be that of the checkpoints."""
     if trees is None:
         assert saved.first is not None
-        return saved.first.inputs.support
-    phase: Phase = "bootstrap" if trees.bootstrap else "support"
+        return Collected(saved.first.inputs.support, None, None)  # checkpoints have what training started from
     if trees.bootstrap:
         progress(Notice(trees.bootstrap, urgent=False))
-    progress(News(1, phase, 0.0))
-    support = trees.collect(options.threads, progress=lambda share: progress(News(1, phase, share)))
+    collected = trees.collect(target, options.threads, progress=lambda phase, share: progress(News(1, phase, share)))
+    support = collected.support
     if support.splits_left_out:
         left_out = counted(support.splits_left_out, "split")
         progress(Notice(f"the support leaves out the {left_out} that are the rarest, which would make it too large"))
@@ -314,7 +319,9 @@ def _collect(trees: SupportSource | None, saved: Saved, options: RunOptions, pro
                 f"{saved.directory.path}: is a run with another support than these trees give. Leave --trees out to "
                 "resume with its own, or start again with --force."
             )
-    return support
+    if collected.exploration is not None and collected.exploration.is_wide:
+        progress(Notice(WIDE, urgent=False))
+    return collected
 
 
 def _begin(

@@ -70,10 +70,12 @@ class RunInputs(NamedTuple):
         """An untrained model; its first weights depend on the seed alone."""
         return build_model(self.support, config, own=self.own)
 
-    def training(self, config: InferConfig, target: TreePosterior) -> Training:
-        """The training of an untrained model."""
+    def training(self, config: InferConfig, target: TreePosterior, logits: torch.Tensor | None = None) -> Training:
+        """The training of an untrained model. logits: of the network, where it does not start with zeros."""
         self.own.require(config, "estimator")
         model, estimator = self.model(config), self.own.estimator
+        if logits is not None:
+            model.network.logits.data.copy_(logits)
         return Training(model, target, config.training, seed=config.seed, estimator=estimator)
 
 

@@ -4,15 +4,19 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from torch import Tensor
 
 from phloem.config import BootstrapConfig, InferConfig
 from phloem.config.search import iqtree_model
 from phloem.data.alignment import Alignment
 from phloem.data.reading import find_trees
 from phloem.errors import AlignmentError, BadArgument, FileProblem, counted
+from phloem.inference.chains import can_run_chains
+from phloem.inference.exploration import Exploration, explore
+from phloem.random_streams import RandomStream
 from phloem.search.bootstrap import (
     ShareDone,
     bootstrap_files,
@@ -23,10 +27,20 @@ from phloem.search.bootstrap import (
 )
 from phloem.search.replicates import ReplicateDirectory, remove_replicates
 from phloem.storage.files import cannot_read, check_can_write
+from phloem.target.posterior import TreePosterior
 from phloem.trees.generation import all_topologies
 from phloem.trees.reading import SUFFIXES, read_trees, read_weighted_table
-from phloem.trees.sample import TreeSample, pool
-from phloem.variational.sbn import FEWEST_TAXA, SubsplitSupport, collect_support, write_support
+from phloem.trees.sample import TreeSample, merge, pool
+from phloem.variational.fitting import first_network
+from phloem.variational.sbn import (
+    FEWEST_TAXA,
+    SubsplitSupport,
+    closed_support,
+    collect_support,
+    frequent_topologies,
+    support_of,
+    write_support,
+)
 
 TREE_FILE = re.compile(r".+\.(nwk|newick|tree|trees|tre|treefile|nex|nexus|t|trprobs|ufboot)(\.gz)?", re.IGNORECASE)
 MOST_TAXA_FOR_ALL = 6  # they have 105 topologies; with 7 there would be 945
@@ -89,6 +103,17 @@ def refuse_overwriting(out: Path, sources: Sequence[str | Path]) -> None:
             raise BadArgument(f"{out}: is an input as well. Name another file.")
 
 
+Preparation = Literal["bootstrap", "exploring", "support"]
+
+
+class Collected(NamedTuple):
+    """A support, and from where the training of its network starts."""
+
+    support: SubsplitSupport
+    logits: Tensor | None  # None where all are zero
+    exploration: Exploration | None
+
+
 class SupportSource:
     """The trees for the support of an alignment. What is missing for them is known when this is made."""
 
@@ -114,28 +139,60 @@ class SupportSource:
             )
         self._samples = [sample for tree in trees for sample in _read(tree, alignment)]
         self._credible = config.support.credible
-        self._closure = config.support.closure
+        self._config = config
         if not self._samples and len(alignment.taxa) <= MOST_TAXA_FOR_ALL:
             self._samples = [_every_topology(alignment)]
             self._credible = 1.0
         self._bootstrap = None if self._samples else self._plan(config)
 
-    def collect(self, threads: int | None, *, progress: Callable[[float], None]) -> SubsplitSupport:
-        """The support. `progress` gets the share of the bootstrap that is done, which never falls."""
-        settings = self._bootstrap
-        if settings is None:
-            return collect_support(self._samples, credible=self._credible, closure=self._closure)
+    def collect(
+        self,
+        target: TreePosterior,
+        threads: int | None,
+        *,
+        progress: Callable[[Preparation, float], None] = lambda _phase, _share: None,
+    ) -> Collected:
+        """The support, and where training starts. `progress` gets the share of a phase, which never falls."""
+        samples, found = self._samples, None
+        if self._bootstrap is not None:
+            samples = self._bootstrapped(self._bootstrap, threads, progress)
+            if self._config.support.explore and can_run_chains(target):
+                progress("exploring", 0.0)
+                found = explore(
+                    target,
+                    samples,
+                    chains=self._config.support.explore,
+                    stream=RandomStream(self._config.seed, "exploration"),
+                    threads=threads or 1,
+                    progress=lambda share: progress("exploring", share),
+                )
+        progress("support", 0.0)
+        topologies = frequent_topologies(samples, credible=self._credible)
+        closure = self._config.support.closure
+        if closure == "auto":
+            closure = "clades" if found is not None and found.is_wide else "none"
+        if closure == "clades":
+            trees = topologies if found is None else found.trees
+            support = closed_support(trees)
+            return Collected(support, first_network(support, trees).logits.detach(), found)
+        if found is not None:
+            topologies = merge([topologies, found.trees])
+        return Collected(support_of(topologies.taxa, topologies.topologies), None, found)
+
+    def _bootstrapped(
+        self, settings: BootstrapConfig, threads: int | None, progress: Callable[[Preparation, float], None]
+    ) -> list[TreeSample]:
         if self._may_replace:
             _remove_other_replicates(self._directory, self._alignment, settings)
+        progress("bootstrap", 0.0)
         share = ShareDone(settings.replicates)
         files = bootstrap_files(
             self._alignment,
             self._directory,
             replace(settings, threads=threads),
-            progress=lambda news: progress(share.after(news)),
+            progress=lambda news: progress("bootstrap", share.after(news)),
         ).files
-        samples = read_samples(files, taxa=self._alignment.taxa)
-        return collect_support(samples, credible=self._credible, closure=self._closure)
+        return read_samples(files, taxa=self._alignment.taxa)
 
     @property
     def bootstrap(self) -> str:

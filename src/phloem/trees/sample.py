@@ -90,6 +90,16 @@ def pool(samples: Sequence[TreeSample]) -> TreeSample:
     )
 
 
+def merge(samples: Sequence[TreeSample]) -> TreeSample:
+    """Every topology of samples on the same taxa once, with the sum of its weights."""
+    return TreeSample(
+        samples[0].taxa,
+        TopologyBatch.concatenate([sample.topologies for sample in samples]),
+        np.concatenate([sample.weights for sample in samples]),
+        None,
+    ).distinct()
+
+
 def pool_any(samples: Sequence[TreeSample | WeightedTrees]) -> WeightedTrees:
     """Like `pool`, for trees of any degrees, whose taxa must be in the same order."""
     trees: list[Tree] = []

@@ -30,6 +30,7 @@ from phloem.variational.sbn import (
 Method = Literal["em", "average", "splits"]
 METHODS: tuple[Method, ...] = ("em", "average", "splits")
 REFIT_TOLERANCE, MOST_REFIT_ITERATIONS = 1e-6, 100
+FIRST_PRIOR = 0.05  # what a table has from splits alone weighs as much as so many of the trees
 
 
 class FitIteration(NamedTuple):
@@ -133,6 +134,16 @@ def _first_shares(support: SubsplitSupport, observed: TreeSample, method: Method
     rarity = 1 / _split_frequencies(support, indices, observed.weights)[indices.splits]
     shares: FloatArray = rarity / rarity.sum(axis=1, keepdims=True)
     return shares
+
+
+def first_network(support: SubsplitSupport, trees: TreeSample) -> SubsplitNetwork:
+    """The network of a closed support from which training starts: near the distinct trees that it was collected from.
+
+    Their splits say most of it. Where many trees agree on how a clade divides, they are believed a little more.
+    """
+    inside = trees[support.generates(trees.topologies)].normalized()
+    network = _fit_splits(support, inside, 1 / len(inside)).network
+    return refit(network, inside.topologies, inside.weights, prior=FIRST_PRIOR)
 
 
 def refit(network: SubsplitNetwork, topologies: TopologyBatch, weights: FloatArray, *, prior: float) -> SubsplitNetwork:

@@ -29,7 +29,7 @@ from phloem.kernels.variational.subsplits import (
 )
 from phloem.random_streams import RandomStream
 from phloem.storage.arrays import distinct_names, read_arrays, write_arrays
-from phloem.trees.sample import TreeSample, credible_topologies, group_rows
+from phloem.trees.sample import TreeSample, credible_topologies, group_rows, merge
 from phloem.trees.topology import TopologyBatch, taxon_keys
 from phloem.variational.closure import close_splits
 
@@ -319,12 +319,7 @@ def frequent_topologies(
         raise BadArgument("support: no tree samples given.")
     taxa = samples[0].taxa
     kept = [credible_topologies(sample.with_taxa(taxa), credible) for sample in samples]
-    joined = TreeSample(
-        taxa,
-        TopologyBatch.concatenate([sample.topologies for sample in kept]),
-        np.concatenate([sample.weights for sample in kept]),
-        None,
-    ).distinct()
+    joined = merge(kept)
     frequent = joined[joined.weights >= minimum_count]
     if len(frequent) == 0:
         raise BadArgument(

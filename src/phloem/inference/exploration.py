@@ -1,0 +1,84 @@
+"""Before there is a Q: where is the posterior, and how wide is it? Short chains from bootstrap trees.
+
+Bootstrap trees are near the posterior but not of it. Chains that start from them find what they miss in seconds, and
+say whether trees are visited again and again or nearly all of them are different. Whether they stay long enough in
+each mode does not matter, as training weighs what they found.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from phloem.inference.chains import ChainStarts, ChainTrees, run_chains
+from phloem.inference.draws import resample
+from phloem.random_streams import RandomStream
+from phloem.target.posterior import TreePosterior
+from phloem.trees.sample import TreeSample
+from phloem.trees.topology import TopologyBatch
+
+ROUNDS = 100  # of each chain; if the posterior is wide as many again, to get farther from the bootstrap
+START_LENGTH = 0.05  # of all branches: a round or two puts them right
+KEPT = 50  # rounds of each chain, its last: trees of a chain whose beginning is forgotten
+WIDE = 0.5  # the share of different topologies among these trees
+
+
+class Exploration(NamedTuple):
+    """Topologies that chains visited in the end, each once, by how often; their weights sum to one."""
+
+    trees: TreeSample
+    chains: int
+    rounds: int  # of each chain
+    is_wide: bool
+
+
+def explore(
+    target: TreePosterior,
+    samples: Sequence[TreeSample],
+    *,
+    chains: int,
+    stream: RandomStream,
+    threads: int = 1,
+    progress: Callable[[float], None] = lambda _share: None,
+) -> Exploration:
+    """Run chains from trees of the samples, from as many of each. The same stream gives the same trees."""
+
+    def advance(starts: ChainStarts, part: int) -> tuple[ChainTrees, TreeSample]:
+        found = run_chains(
+            target,
+            samples[0].taxa,
+            starts,
+            ROUNDS,
+            stream=stream.named(f"part {part}"),
+            threads=threads,
+            progress=lambda share: progress((part + share) / 2),
+        )
+        return found, found.select(found.by_chain[:, -KEPT:].ravel())
+
+    found, trees = advance(_starts(samples, chains, stream.named("starts")), 0)
+    topologies = trees.distinct()
+    is_wide = len(topologies) > WIDE * len(trees)
+    if is_wide:
+        found, trees = advance(_ends(found), 1)
+        topologies = trees.distinct()
+    progress(1.0)
+    return Exploration(topologies.normalized(), chains, ROUNDS * (1 + is_wide), is_wide)
+
+
+def _starts(samples: Sequence[TreeSample], chains: int, stream: RandomStream) -> ChainStarts:
+    """Topologies of each sample in turn, as often as their weights say."""
+    uniform = stream.generator().random(len(samples))
+    chosen = []
+    for place, sample in enumerate(samples[:chains]):
+        count = len(range(place, chains, len(samples)))
+        weights = sample.normalized().weights
+        chosen.append(sample.topologies.take(resample(weights, count, float(uniform[place]))))
+    topologies = TopologyBatch.concatenate(chosen)
+    lengths = np.full((len(topologies), topologies.branch_count), START_LENGTH)
+    return ChainStarts(topologies, lengths, len(topologies.distinct()[0]))
+
+
+def _ends(found: ChainTrees) -> ChainStarts:
+    """Where the chains are."""
+    last = found.by_chain[:, -1]
+    return ChainStarts(found.topologies.take(last), found.branch_lengths[last], found.starts)
