@@ -2,10 +2,16 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from phloem.config import TrainingConfig, preset
-from phloem.inference.training import settings_at
+from phloem.inference.training import CLOSED_RAMP, CLOSED_RATE, Training, settings_at
+from phloem.trees.generation import all_topologies
+from phloem.trees.sample import TreeSample
+from phloem.variational.joint import JointModel, build_branch_model
+from phloem.variational.sbn import SubsplitNetwork, closed_support, support_of
+from support.small_posteriors import TAXA, example
 
 
 def test_the_papers_schedule_is_the_papers():
@@ -57,3 +63,16 @@ def test_every_setting_of_a_schedule_changes_it():
         after = [settings_at(step, changed) for step in range(1, 40_000, 100)]
         assert after != before, name
         assert all(math.isfinite(number) for settings in after for number in settings)
+
+
+def test_what_starts_from_trees_is_tempered_for_a_shorter_time_and_its_topologies_move_less():
+    config = TrainingConfig(steps=100, ramp=0.5, topology_rate_factor=10.0)
+    trees = all_topologies(len(TAXA))[:4]
+    sample = TreeSample(TAXA, trees, np.ones(4), None)
+    found = {}
+    for support in (support_of(TAXA, trees), closed_support(sample)):
+        model = JointModel(SubsplitNetwork(support), build_branch_model("split", support))
+        found[support.closed] = Training(model, example("split")[1], config, seed=1).config
+    assert found[False] == config
+    assert found[True].ramp == CLOSED_RAMP * 0.5
+    assert found[True].topology_rate_factor == CLOSED_RATE * 10

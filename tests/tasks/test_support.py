@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 
 import phloem
 from phloem.config import InferConfig, ModelConfig, SupportConfig
@@ -12,9 +13,12 @@ from phloem.data.alignment import Alignment
 from phloem.data.patterns import compress
 from phloem.display.events import News, Notice
 from phloem.errors import ConfigError, FileProblem, ProgramProblem
+from phloem.inference.exploration import Exploration
 from phloem.search.bootstrap import BootstrapProgress
+from phloem.tasks.infer import WIDE
 from phloem.tasks.run_files import build_target
 from phloem.tasks.support import Collected, SupportSource
+from phloem.variational.fitting import first_network
 from support.fake_iqtree import SEVEN, SEVEN_TREES, FakeIqtree
 from support.messages import saying
 
@@ -99,6 +103,79 @@ def test_a_run_on_a_closed_support_is_saved_and_loaded_and_says_what_it_leaves_o
 
 def test_the_record_of_a_run_from_before_closed_supports_means_an_open_one():
     assert INFER.read_record("[support]\ncredible = 0.95\n", "config.toml").support.closure == "none"
+
+
+@pytest.fixture
+def explored(monkeypatch):
+    """What chains find is what a test says; the calls of `explore`."""
+    calls = []
+
+    def pretend(newick: str, *, is_wide: bool) -> list[dict]:
+        def explore(_target, samples, **options):
+            calls.append({"samples": samples} | options)
+            options["progress"](1.0)
+            trees = phloem.trees.parse_newick(newick.split(), taxa=samples[0].taxa).distinct()
+            return Exploration(trees.normalized(), options["chains"], 100, is_wide)
+
+        monkeypatch.setattr("phloem.tasks.support.explore", explore)
+        return calls
+
+    return pretend
+
+
+NEAR = "(A,B,(C,(D,(E,(G,F)))));"
+NEW = "(A,B,(D,(C,(E,(F,G))))); (A,B,(C,(D,(F,(E,G)))));"
+
+
+def test_trees_that_chains_find_join_the_support(seven, tmp_path, monkeypatch, explored):
+    FakeIqtree(tmp_path, monkeypatch)(SEVEN_TREES)
+    calls = explored(NEW, is_wide=False)
+    alignment = phloem.read_alignment(seven)
+    supports = {}
+    for count in (0, 30):
+        config = InferConfig(seed=4, support=SupportConfig(replicates=1, explore=count))
+        source = SupportSource("dna.fasta", alignment, config, (), tmp_path / f"bootstrap-{count}")
+        supports[count] = collect(source, alignment, config)
+    assert [(call["chains"], call["stream"].seed) for call in calls] == [(30, 4)]
+    trees = phloem.trees.parse_newick([NEAR, *NEW.splitlines()[0].split()], taxa=alignment.taxa).topologies
+    assert supports[0].support.generates(trees).tolist() == [True, False, False]
+    assert supports[30].support.generates(trees).all()
+    for found in supports.values():
+        assert not found.support.closed
+        assert found.logits is None
+
+
+@pytest.mark.parametrize("closure", ["auto", "none"])
+def test_of_a_wide_posterior_the_support_is_closed_and_training_starts_from_the_trees(
+    seven, tmp_path, monkeypatch, explored, closure
+):
+    FakeIqtree(tmp_path, monkeypatch)(SEVEN_TREES)
+    explored(NEW, is_wide=True)
+    told = []
+    settings = TINY | {"training": {"steps": 2, "refit": 0, "rate": 1e-9}, "support": {"closure": closure}}
+    found = phloem.infer(seven, runs=1, out=tmp_path / "run", progress=told.append, **settings)
+    network = found.model.network
+    notices = [event.text for event in told if isinstance(event, Notice) and "wide" in event.text]
+    if closure == "none":
+        assert not network.support.closed
+        assert not notices
+        return
+    assert network.support.closed
+    assert notices == [WIDE]
+    trees = phloem.trees.parse_newick(NEW.split(), taxa=found.taxa).distinct()
+    expected = first_network(network.support, trees).log_prob(trees.topologies)
+    assert torch.allclose(network.log_prob(trees.topologies), expected, atol=1e-6)
+    phases = list(dict.fromkeys(event.phase for event in told if isinstance(event, News)))
+    assert phases[:4] == ["bootstrap", "exploring", "support", "training"]
+    again = phloem.infer(seven, runs=1, out=tmp_path / "run", resume=True, progress=False, **settings)
+    assert again.summary == found.summary
+
+
+def test_given_trees_are_the_support_and_nothing_is_explored(tmp_path, explored):
+    calls = explored(NEW, is_wide=True)
+    found = phloem.infer("primates", "primates", runs=1, out=tmp_path / "run", progress=False, **TINY)
+    assert not calls
+    assert not found.model.network.support.closed
 
 
 def few_trees(**changes):

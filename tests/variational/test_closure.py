@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -14,11 +15,11 @@ import phloem.config.infer
 from phloem.errors import BadArgument
 from phloem.random_streams import RandomStream
 from phloem.trees.generation import all_topologies, nni_neighbors, random_topologies
-from phloem.trees.reading import read_trees
+from phloem.trees.reading import parse_newick, read_trees
 from phloem.trees.sample import TreeSample, pool
 from phloem.trees.splits import distinct_splits, unpack_bits
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.fitting import fit_network, refit
+from phloem.variational.fitting import first_network, fit_network, refit
 from phloem.variational.sbn import (
     CLOSURES,
     SubsplitNetwork,
@@ -286,3 +287,52 @@ def test_the_closed_support_of_bootstrap_trees_of_ds1_generates_them_from_fewer_
     pairs = collect_support(replicates)
     assert support.entry_count < pairs.entry_count
     assert support.generates(pool(replicates).topologies).all()
+
+
+@pytest.mark.parametrize(
+    ("groups", "trees"),
+    [([], 1), ([(4, 5, 6)], 3), ([(0, 1, 2)], 3), ([(0, 1), (3, 5)], 1), ([(0, 1, 2), (3, 4, 5, 6)], 45)],
+)
+def test_taxa_with_equal_data_may_be_arranged_in_any_way(groups, trees):
+    tree = parse_newick(["(t0,t1,(t2,(t3,(t4,(t5,t6)))));"]).topologies
+    support = closed_support(sample_of(tree), identical=[np.array(group) for group in groups])
+    everything = all_topologies(7)
+    wanted = seen_in(tree)
+    for group in groups:
+        for size in range(2, len(group) + 1):
+            for part in combinations(group, size):
+                wanted.add(frozenset([frozenset(part), frozenset(range(7)) - frozenset(part)]))
+    expected = [splits_of(parent, 7) <= wanted for parent in everything.parent]
+    np.testing.assert_array_equal(support.generates(everything), expected)
+    assert sum(expected) == trees
+
+
+def test_of_a_group_too_large_only_what_was_seen_counts(monkeypatch):
+    monkeypatch.setattr("phloem.variational.closure.MOST_IDENTICAL", 3)
+    tree = random_topologies(9, 1, stream=RandomStream(4, "tree"))
+    assert len(closed_support(sample_of(tree), identical=[np.arange(4)]).splits) == 15
+    monkeypatch.setattr("phloem.variational.closure.MOST_IDENTICAL", 4)
+    assert len(closed_support(sample_of(tree), identical=[np.arange(4)]).splits) > 15
+
+
+def test_the_best_tree_and_all_parts_of_groups_stay_where_rare_splits_are_left_out():
+    trees = TopologyBatch.concatenate([random_topologies(9, 1, stream=RandomStream(n, "tree")) for n in range(20)])
+    sample = sample_of(trees, np.array([5.0] + 19 * [1.0]))
+    small = closed_support(sample, identical=[np.array([0, 3, 5])], most_entries=60)
+    assert small.splits_left_out > 0
+    assert small.generates(trees[:1]).all()
+
+
+@given(batches, seeds)
+@settings(max_examples=10)
+def test_training_starts_near_the_trees_with_every_tree_possible(topologies, seed):
+    weights = np.random.default_rng(seed).exponential(size=len(topologies))
+    sample = sample_of(topologies, weights).distinct()
+    support = closed_support(sample)
+    network = first_network(support, sample)
+    uniform = SubsplitNetwork(support)
+    shares = sample.normalized().weights
+    with torch.no_grad():
+        assert shares @ (network.log_prob(sample.topologies) - uniform.log_prob(sample.topologies)).numpy() >= -1e-6
+        assert torch.isfinite(network.log_prob(network.sample(50, stream=RandomStream(seed, "draw")))).all()
+        assert network.log_prob(all_topologies(topologies.taxon_count)).exp().sum().item() == pytest.approx(1)

@@ -1,8 +1,8 @@
 """Before there is a Q: where is the posterior, and how wide is it? Short chains from bootstrap trees.
 
 Bootstrap trees are near the posterior but not of it. Chains that start from them find what they miss in seconds, and
-say whether trees are visited again and again or nearly all of them are different. Whether they stay long enough in
-each mode does not matter, as training weighs what they found.
+say how wide it is: whether the trees of one half of the chains are made of subsplits of the other half. Whether chains
+stay long enough in each mode does not matter, as training weighs what they found.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,13 +14,14 @@ from phloem.inference.chains import ChainStarts, ChainTrees, run_chains
 from phloem.inference.draws import resample
 from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
-from phloem.trees.sample import TreeSample
+from phloem.trees.sample import TreeSample, merge
 from phloem.trees.topology import TopologyBatch
+from phloem.variational.sbn import support_of
 
 ROUNDS = 100  # of each chain; if the posterior is wide as many again, to get farther from the bootstrap
 START_LENGTH = 0.05  # of all branches: a round or two puts them right
 KEPT = 50  # rounds of each chain, its last: trees of a chain whose beginning is forgotten
-WIDE = 0.5  # the share of different topologies among these trees
+WIDE = 0.75  # of the trees of half of the chains, if a support of all others generates fewer
 
 
 class Exploration(NamedTuple):
@@ -56,13 +57,20 @@ def explore(
         return found, found.select(found.by_chain[:, -KEPT:].ravel())
 
     found, trees = advance(_starts(samples, chains, stream.named("starts")), 0)
-    topologies = trees.distinct()
-    is_wide = len(topologies) > WIDE * len(trees)
+    is_wide = _coverage(samples, trees) < WIDE
     if is_wide:
         found, trees = advance(_ends(found), 1)
-        topologies = trees.distinct()
     progress(1.0)
-    return Exploration(topologies.normalized(), chains, ROUNDS * (1 + is_wide), is_wide)
+    return Exploration(trees.distinct().normalized(), chains, ROUNDS * (1 + is_wide), is_wide)
+
+
+def _coverage(samples: Sequence[TreeSample], trees: TreeSample) -> float:
+    """The share of the trees of every other chain that a support of the samples and the other chains generates."""
+    is_held_out = np.arange(len(trees)) // KEPT % 2 == 1
+    known = merge([*samples, trees[~is_held_out]])
+    held_out = trees[is_held_out].distinct()
+    covered = support_of(known.taxa, known.topologies).generates(held_out.topologies)
+    return float(held_out.weights[covered].sum() / held_out.weights.sum())
 
 
 def _starts(samples: Sequence[TreeSample], chains: int, stream: RandomStream) -> ChainStarts:

@@ -55,8 +55,8 @@ from phloem.variational.families import BranchDistribution
 from phloem.variational.sbn import SubsplitSupport, support_arrays, write_support
 
 WIDE = (
-    "the posterior is wide, most trees are visited only once: the support takes all trees that consist of the clades "
-    "that chains found"
+    "the posterior is wide: the support has all trees that consist of clades that chains found, and training starts "
+    "from how often they found each"
 )
 Progress = Callable[[Event], None]
 InferSession = Session[InferConfig, RunInputs]
@@ -319,7 +319,7 @@ def _collect(
                 f"{saved.directory.path}: is a run with another support than these trees give. Leave --trees out to "
                 "resume with its own, or start again with --force."
             )
-    if collected.exploration is not None and collected.exploration.is_wide:
+    if collected.exploration is not None and collected.exploration.is_wide and support.closed:
         progress(Notice(WIDE, urgent=False))
     return collected
 

@@ -9,9 +9,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 from torch import Tensor
 
+from phloem.arrays import LongArray
 from phloem.config import BootstrapConfig, InferConfig
 from phloem.config.search import iqtree_model
 from phloem.data.alignment import Alignment
+from phloem.data.patterns import summarize
 from phloem.data.reading import find_trees
 from phloem.errors import AlignmentError, BadArgument, FileProblem, counted
 from phloem.inference.chains import can_run_chains
@@ -166,14 +168,14 @@ class SupportSource:
                     threads=threads or 1,
                     progress=lambda share: progress("exploring", share),
                 )
-        progress("support", 0.0)
         topologies = frequent_topologies(samples, credible=self._credible)
+        progress("support", 0.0)
         closure = self._config.support.closure
         if closure == "auto":
             closure = "clades" if found is not None and found.is_wide else "none"
         if closure == "clades":
             trees = topologies if found is None else found.trees
-            support = closed_support(trees)
+            support = closed_support(trees, identical=_identical(self._alignment))
             return Collected(support, first_network(support, trees).logits.detach(), found)
         if found is not None:
             topologies = merge([topologies, found.trees])
@@ -233,6 +235,12 @@ def _read(trees: str | Path | TreeSample, alignment: Alignment) -> list[TreeSamp
 def _every_topology(alignment: Alignment) -> TreeSample:
     topologies = all_topologies(len(alignment.taxa))
     return TreeSample(alignment.taxa, topologies, np.ones(len(topologies)), None)
+
+
+def _identical(alignment: Alignment) -> list[LongArray]:
+    """Groups of taxa with equal sequences."""
+    place = {name: number for number, name in enumerate(alignment.taxa)}
+    return [np.array([place[name] for name in names]) for names in summarize(alignment).identical]
 
 
 def _remove_other_replicates(directory: Path, alignment: Alignment, settings: BootstrapConfig) -> None:

@@ -4,6 +4,7 @@ From the subsplits of a sample come the trees that recombine them; from its spli
 were all seen, each perhaps in another tree. Of a wide posterior no sample has the trees, but many have the splits.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +14,10 @@ from phloem.kernels.trees.clades import hash_sets
 from phloem.kernels.variational import closure as kernels
 from phloem.kernels.variational.subsplits import make_index
 from phloem.trees.sample import TreeSample
-from phloem.trees.splits import distinct_splits, unpack_bits
+from phloem.trees.splits import distinct_splits, pack_members, unpack_bits, without_first
 from phloem.trees.topology import taxon_keys
+
+MOST_IDENTICAL = 8  # taxa of a group of which every part is taken: they have 247, with 3,025 divisions
 
 
 class ClosedParts(NamedTuple):
@@ -30,8 +33,11 @@ class ClosedParts(NamedTuple):
     splits_left_out: int
 
 
-def close_splits(sample: TreeSample, most_entries: int) -> ClosedParts:
+def close_splits(sample: TreeSample, identical: Sequence[LongArray], most_entries: int) -> ClosedParts:
     """The closure of the splits of distinct topologies: it generates exactly the trees whose splits are all seen.
+
+    identical: groups of taxa that the data cannot tell apart. Every part of one counts as seen, unless the group has
+    more than `MOST_IDENTICAL` taxa.
 
     Where that takes more than `most_entries` table entries, the least frequent splits are left out, of equally
     frequent ones the last to appear, and with them whatever is part of no tree without them. The splits of the tree
@@ -40,7 +46,11 @@ def close_splits(sample: TreeSample, most_entries: int) -> ClosedParts:
     taxon_count = len(sample.taxa)
     sets, number = distinct_splits(sample.topologies)
     order = _most_frequent_first(number, sample.weights, len(sets))
-    members = _with_single_taxa(sets[order], taxon_count)
+    parts = _parts_of_groups(identical, taxon_count)
+    known = {row.tobytes() for row in sets}
+    new = np.array([row.tobytes() not in known for row in parts], np.bool_)
+    sets = np.concatenate([sets[order[: taxon_count - 3]], parts[new], sets[order[taxon_count - 3 :]]])
+    members = _with_single_taxa(sets, taxon_count)
     first, _ = _search(members, taxon_count, 0)
     needed = np.arange(1, len(members) + 1) + 3 * np.cumsum(first)  # entries of the first splits, by their number
     least = 2 * taxon_count - 3
@@ -59,6 +69,20 @@ def _most_frequent_first(number: LongArray, weights: FloatArray, split_count: in
     priority = frequencies.copy()
     priority[best] = np.inf
     return np.argsort(-priority, kind="stable")
+
+
+def _parts_of_groups(groups: Sequence[LongArray], taxon_count: int) -> WordArray:
+    """The sides without taxon 0 of all splits that cut off two or more taxa of one group."""
+    rows = [np.zeros((0, taxon_count), np.bool_)]
+    for group in groups:
+        if len(group) <= MOST_IDENTICAL:
+            has = np.arange(1 << len(group))[:, None] >> np.arange(len(group)) & 1 == 1
+            members = np.zeros((len(has), taxon_count), np.bool_)
+            members[:, group] = has
+            sizes = members.sum(axis=1)
+            rows.append(members[(sizes > 1) & (sizes < taxon_count - 1)])
+    sides = np.concatenate(rows)
+    return pack_members(np.unique(without_first(sides), axis=0))
 
 
 def _with_single_taxa(sets: WordArray, taxon_count: int) -> WordArray:

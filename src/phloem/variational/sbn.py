@@ -329,15 +329,19 @@ def frequent_topologies(
     return frequent
 
 
-def closed_support(topologies: TreeSample, *, most_entries: int | None = None) -> SubsplitSupport:
+def closed_support(
+    topologies: TreeSample, *, identical: Sequence[LongArray] = (), most_entries: int | None = None
+) -> SubsplitSupport:
     """The support of all trees that consist of splits of distinct topologies, with one table for each clade.
+
+    identical: groups of taxa with equal data, which may be arranged in any way.
 
     Where that takes more than `most_entries` entries, `MOST_CLOSED_ENTRIES` unless given, the least frequent splits are
     left out (see `close_splits`).
     """
     _check_taxa(topologies.taxa)
     most = MOST_CLOSED_ENTRIES if most_entries is None else most_entries
-    clades, splits, subsplits, left_out = close_splits(topologies, most)
+    clades, splits, subsplits, left_out = close_splits(topologies, identical, most)
     numbers = np.arange(len(subsplits), dtype=np.int32)
     pairs = np.stack([np.full_like(numbers, -1), numbers], axis=1)
     return _assemble(topologies.taxa, len(topologies), left_out, clades, splits, subsplits, pairs)
