@@ -20,7 +20,7 @@ from phloem.variational.sbn import support_of
 
 ROUNDS = 100  # of each chain; if the posterior is wide as many again, to get farther from the bootstrap
 START_LENGTH = 0.05  # of all branches: a round or two puts them right
-KEPT = 50  # rounds of each chain, its last: trees of a chain whose beginning is forgotten
+KEPT = 50  # rounds of each chain, its last: trees of a chain whose beginning is forgotten, unless it was long ago
 WIDE = 0.75  # of the trees of half of the chains, if a support of all others generates fewer
 
 
@@ -54,7 +54,7 @@ def explore(
             threads=threads,
             progress=lambda share: progress((part + share) / 2),
         )
-        return found, found.select(found.by_chain[:, -KEPT:].ravel())
+        return found, found.select(found.by_chain[:, -(KEPT, ROUNDS)[part] :].ravel())
 
     found, trees = advance(_starts(samples, chains, stream.named("starts")), 0)
     is_wide = _coverage(samples, trees) < WIDE

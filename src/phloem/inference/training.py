@@ -28,18 +28,10 @@ from phloem.runs.history import History
 from phloem.target.posterior import TreePosterior
 from phloem.variational.joint import JointModel
 
-# A closed network starts from trees: the likelihood need not be tempered for long, and Q(τ) is trained with care.
-CLOSED_RAMP, CLOSED_RATE = 0.4, 0.3  # of what the settings say
+CLOSED_RAMP = 0.4  # of what the settings say: a closed network starts near the posterior
 WINDOW = 10  # reports at full temperature that decide whether training stops
 LEAST_RISE = 0.05  # nats over the window: less than the error of most marginal likelihoods
 DECAY, SQUARE_DECAY, EPSILON = 0.9, 0.999, 1e-8  # of Adam
-
-
-def _with_care(config: TrainingConfig) -> TrainingConfig:
-    """The settings of a training that starts from trees."""
-    return replace(
-        config, ramp=CLOSED_RAMP * config.ramp, topology_rate_factor=CLOSED_RATE * config.topology_rate_factor
-    )
 
 
 class Decaying(Protocol):
@@ -176,6 +168,9 @@ class StepInfo(NamedTuple):
 class Training(Trainable):
     """A model being trained towards a target. The random numbers of a step depend on the seed and its number alone.
 
+    A closed network, which starts near the posterior and has far more entries than steps would visit, is held while
+    branch lengths are trained. Q(τ) is fitted to weighted draws at the end.
+
     estimator: in place of the one that the config names.
     """
 
@@ -195,7 +190,7 @@ class Training(Trainable):
         check_same_taxa(model, target)
         self.model = model
         self.target = target
-        self.config = _with_care(config) if model.network.support.closed else config
+        self.config = replace(config, ramp=CLOSED_RAMP * config.ramp) if model.network.support.closed else config
         self.seed = seed
         self._stream = RandomStream(seed, "training")
         self._estimator = estimator or ESTIMATORS[config.estimator]
@@ -218,6 +213,8 @@ class Training(Trainable):
 
     def gradients(self, number: int, inverse_temperature: float) -> float:
         """Set the parameters' gradients for a step, negated as Adam descends; returns the bound."""
+        if self.model.network.support.closed:
+            self.model.network.hold()
         doubly = self.config.doubly_reparameterized
         stream = self._stream.at(number)
         draw, pull_back = self.model.draw_by_hand(self.config.particles, stream=stream, path_only=doubly)
@@ -242,8 +239,14 @@ class Training(Trainable):
             **({"is_refitted": self._is_refitted} if self.config.refit else {}),
         }
 
+    def restore(self, state: dict[str, AnyArray]) -> None:
+        """Continue from a state."""
+        self.model.network.release()
+        super().restore(state)
+
     def finish(self, progress: Callable[[float], None] = lambda _share: None) -> bool:
         """Fit Q(τ) to weighted draws, if the config says so and it has not been done; returns whether it was."""
+        self.model.network.release()
         if self._is_refitted or not self.config.refit:
             return False
         draws, particles = math.ceil(self.config.refit * self.config.steps), self.config.particles

@@ -35,7 +35,7 @@ from phloem.variational.closure import close_splits
 
 CLOSURES = ("none", "clades")
 FEWEST_TAXA = 4
-MOST_CLOSED_ENTRIES = 300_000  # with more, a training step would be mostly arithmetic on tables
+MOST_CLOSED_ENTRIES = 1_000_000  # 0.1 GB
 CHUNK_PAIRS = 200_000  # trees are collected a few at a time: room for all that they may add is made in advance
 Arrays = dict[str, np.ndarray[Any, Any]]
 PARTS = ("taxa", "topology_count", "clades", "splits", "subsplits", "pairs")  # arrays of a support's file
@@ -168,9 +168,23 @@ class SubsplitNetwork(nn.Module):
                 f"but the support has {support.parameter_count} parameters in double precision."
             )
         self.logits = nn.Parameter(logits)
+        self._held: Tables | None = None
+
+    def hold(self) -> None:
+        """Leave the logits as they are until `release`: they get no gradients, and large tables are made once."""
+        if self._held is None:
+            self._held = self.tables()
+            self.logits.requires_grad_(False)
+
+    def release(self) -> None:
+        """Let the logits change again."""
+        self._held = None
+        self.logits.requires_grad_(True)
 
     def tables(self) -> Tables:
         """Softmax of every table."""
+        if self._held is not None:
+            return self._held
         return outside_transforms(lambda logits: normalize_tables(self.support, logits), self.logits)
 
     def sample(self, count: int, *, stream: RandomStream) -> TopologyBatch:
@@ -280,8 +294,10 @@ class _LogProbability(Operation):
             self.shares[np.arange(len(roots)), roots] = np.isfinite(values)
         return torch.from_numpy(values)
 
-    def gradients(self, _wanted: tuple[bool, ...], output_gradient: Tensor) -> tuple[Tensor, ...]:
+    def gradients(self, wanted: tuple[bool, ...], output_gradient: Tensor) -> tuple[Tensor | None, ...]:
         """The logits' gradient."""
+        if not wanted[0]:
+            return (None,)
         counts = count_entries(self.support, self.indices, self.shares, output_gradient.contiguous().numpy())
         gradient = kernels.logit_gradient(counts, self.tables.probabilities, self.support.free_starts)
         return (torch.from_numpy(gradient),)
