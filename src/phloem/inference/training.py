@@ -28,7 +28,8 @@ from phloem.runs.history import History
 from phloem.target.posterior import TreePosterior
 from phloem.variational.joint import JointModel
 
-CLOSED_RAMP = 0.4  # of what the settings say: a closed network starts near the posterior
+HELD_RAMP = 0.4  # of what the settings say: no modes must be found, only lengths that fit
+HELD = "is_held"  # in the state
 WINDOW = 10  # reports at full temperature that decide whether training stops
 LEAST_RISE = 0.05  # nats over the window: less than the error of most marginal likelihoods
 DECAY, SQUARE_DECAY, EPSILON = 0.9, 0.999, 1e-8  # of Adam
@@ -168,10 +169,8 @@ class StepInfo(NamedTuple):
 class Training(Trainable):
     """A model being trained towards a target. The random numbers of a step depend on the seed and its number alone.
 
-    A closed network, which starts near the posterior and has far more entries than steps would visit, is held while
-    branch lengths are trained. Q(τ) is fitted to weighted draws at the end.
-
-    estimator: in place of the one that the config names.
+    held: whether Q(τ) stays where it is, near the posterior, while branch lengths are trained. Either way it is fitted
+    to weighted draws at the end. estimator: in place of the one that the config names.
     """
 
     name = "training"
@@ -184,13 +183,16 @@ class Training(Trainable):
         config: TrainingConfig,
         *,
         seed: int,
+        held: bool = False,
         estimator: Estimator | None = None,
     ) -> None:
         super().__init__(config.steps)
         check_same_taxa(model, target)
         self.model = model
         self.target = target
-        self.config = replace(config, ramp=CLOSED_RAMP * config.ramp) if model.network.support.closed else config
+        self._settings = config
+        self._is_held = np.array([held])
+        self.config = self._followed()
         self.seed = seed
         self._stream = RandomStream(seed, "training")
         self._estimator = estimator or ESTIMATORS[config.estimator]
@@ -213,7 +215,7 @@ class Training(Trainable):
 
     def gradients(self, number: int, inverse_temperature: float) -> float:
         """Set the parameters' gradients for a step, negated as Adam descends; returns the bound."""
-        if self.model.network.support.closed:
+        if self._is_held:
             self.model.network.hold()
         doubly = self.config.doubly_reparameterized
         stream = self._stream.at(number)
@@ -236,13 +238,19 @@ class Training(Trainable):
             **{f"topology_adam.{name}": array for name, array in self._topology_adam.state().items()},
             **{f"branch_adam.{name}": array for name, array in self._branch_adam.state().items()},
             "counters": self._counters(),
+            HELD: self._is_held,
             **({"is_refitted": self._is_refitted} if self.config.refit else {}),
         }
 
     def restore(self, state: dict[str, AnyArray]) -> None:
         """Continue from a state."""
         self.model.network.release()
-        super().restore(state)
+        super().restore({HELD: np.array([False]), **state})  # earlier versions held nothing
+        self.config = self._followed()
+
+    def _followed(self) -> TrainingConfig:
+        """The settings as they are followed: with Q(τ) held, the likelihood is tempered for a shorter time."""
+        return replace(self._settings, ramp=HELD_RAMP * self._settings.ramp) if self._is_held else self._settings
 
     def finish(self, progress: Callable[[float], None] = lambda _share: None) -> bool:
         """Fit Q(τ) to weighted draws, if the config says so and it has not been done; returns whether it was."""

@@ -99,7 +99,8 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
             directory.record(config, provenance, seed=config.seed, command=request.run.command)
         collected = _collect(trees, target, saved, options, progress)
         inputs = RunInputs(source, patterns, collected.support, request.own)
-        trainings = [inputs.training(own_config, target, collected.logits) for own_config in run_configs(config)]
+        start, held = collected.logits, collected.exploration is not None
+        trainings = [inputs.training(own_config, target, start, held=held) for own_config in run_configs(config)]
         checkpoints = [
             replace(found, inputs=inputs)
             if found

@@ -70,13 +70,16 @@ class RunInputs(NamedTuple):
         """An untrained model; its first weights depend on the seed alone."""
         return build_model(self.support, config, own=self.own)
 
-    def training(self, config: InferConfig, target: TreePosterior, logits: torch.Tensor | None = None) -> Training:
-        """The training of an untrained model. logits: of the network, where it does not start with zeros."""
+    def training(
+        self, config: InferConfig, target: TreePosterior, logits: torch.Tensor | None = None, *, held: bool = False
+    ) -> Training:
+        """The training of an untrained model. logits: of the network at the start, if not all are zero. held: whether
+        they stay as they are while lengths are trained."""
         self.own.require(config, "estimator")
         model, estimator = self.model(config), self.own.estimator
         if logits is not None:
             model.network.logits.data.copy_(logits)
-        return Training(model, target, config.training, seed=config.seed, estimator=estimator)
+        return Training(model, target, config.training, seed=config.seed, held=held, estimator=estimator)
 
 
 def build_target(

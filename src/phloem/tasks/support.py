@@ -113,7 +113,7 @@ class Collected(NamedTuple):
 
     support: SubsplitSupport
     logits: Tensor | None  # None where all are zero
-    exploration: Exploration | None
+    exploration: Exploration | None  # by which the logits are near the posterior
 
 
 class SupportSource:
@@ -177,9 +177,10 @@ class SupportSource:
             trees = topologies if found is None else found.trees
             support = closed_support(trees, identical=_identical(self._alignment))
             return Collected(support, first_network(support, trees).logits.detach(), found)
-        if found is not None:
-            topologies = merge([topologies, found.trees])
-        return Collected(support_of(topologies.taxa, topologies.topologies), None, found)
+        if found is None:
+            return Collected(support_of(topologies.taxa, topologies.topologies), None, None)
+        support = support_of(topologies.taxa, merge([topologies, found.trees]).topologies)
+        return Collected(support, first_network(support, found.trees).logits.detach(), found)
 
     def _bootstrapped(
         self, settings: BootstrapConfig, threads: int | None, progress: Callable[[Preparation, float], None]

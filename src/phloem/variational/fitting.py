@@ -30,6 +30,7 @@ from phloem.variational.sbn import (
 Method = Literal["em", "average", "splits"]
 METHODS: tuple[Method, ...] = ("em", "average", "splits")
 REFIT_TOLERANCE, MOST_REFIT_ITERATIONS = 1e-6, 100
+FIRST_SMOOTHING = 1e-5  # the weight of every entry, as a share of the trees
 FIRST_PRIOR = 0.05  # what a table has from splits alone weighs as much as so many of the trees
 
 
@@ -137,11 +138,16 @@ def _first_shares(support: SubsplitSupport, observed: TreeSample, method: Method
 
 
 def first_network(support: SubsplitSupport, trees: TreeSample) -> SubsplitNetwork:
-    """The network of a closed support from which training starts: near the distinct trees that it was collected from.
+    """The network from which training starts: near distinct trees, as far as the support generates them.
 
-    Their splits say most of it. Where many trees agree on how a clade divides, they are believed a little more.
+    Of a closed support, their splits say most of it: where many trees agree on how a clade divides, they are believed a
+    little more. With tables for sisters, trees of a narrow posterior are enough for EM.
     """
     inside = trees[support.generates(trees.topologies)].normalized()
+    if not support.closed:
+        shares = _first_shares(support, inside, "em")
+        pseudo_counts = np.full(support.parameter_count, FIRST_SMOOTHING)
+        return _last(_improve(support, inside.topologies, inside.weights, shares, pseudo_counts))
     network = _fit_splits(support, inside, 1 / len(inside)).network
     return refit(network, inside.topologies, inside.weights, prior=FIRST_PRIOR)
 
@@ -163,7 +169,11 @@ def refit(network: SubsplitNetwork, topologies: TopologyBatch, weights: FloatArr
     if not np.isfinite(log_probs).all():
         raise BadArgument("refit: a topology is outside the network's support.")
     pseudo_counts = np.maximum(prior * tables.probabilities[: support.parameter_count], np.finfo(float).tiny)
-    networks = _improve(support, topologies, weights, shares, pseudo_counts)
+    return _last(_improve(support, topologies, weights, shares, pseudo_counts))
+
+
+def _last(networks: Iterator[tuple[SubsplitNetwork, FitIteration]]) -> SubsplitNetwork:
+    """The network after which the objective hardly rises."""
     last = -np.inf
     while True:
         fitted, found = next(networks)
