@@ -3,16 +3,11 @@
 import dataclasses
 import math
 
-import numpy as np
 import pytest
 
 from phloem.config import TrainingConfig, preset
-from phloem.inference.training import CLOSED_RAMP, Training, settings_at
-from phloem.trees.generation import all_topologies
-from phloem.trees.sample import TreeSample
-from phloem.variational.joint import JointModel, build_branch_model
-from phloem.variational.sbn import SubsplitNetwork, closed_support, support_of
-from support.small_posteriors import TAXA, example
+from phloem.inference.training import HELD_RAMP, Training, settings_at
+from support.small_posteriors import example
 
 
 def test_the_papers_schedule_is_the_papers():
@@ -66,13 +61,11 @@ def test_every_setting_of_a_schedule_changes_it():
         assert all(math.isfinite(number) for settings in after for number in settings)
 
 
-def test_what_starts_from_trees_is_tempered_for_a_shorter_time():
+def test_with_topologies_held_the_likelihood_is_tempered_for_a_shorter_time():
     config = TrainingConfig(steps=100, ramp=0.5)
-    trees = all_topologies(len(TAXA))[:4]
-    sample = TreeSample(TAXA, trees, np.ones(4), None)
-    found = {}
-    for support in (support_of(TAXA, trees), closed_support(sample)):
-        model = JointModel(SubsplitNetwork(support), build_branch_model("split", support))
-        found[support.closed] = Training(model, example("split")[1], config, seed=1).config
-    assert found[False] == config
-    assert found[True] == dataclasses.replace(config, ramp=CLOSED_RAMP * 0.5)
+    model, target = example("split")
+    trainings = {held: Training(model, target, config, seed=1, held=held) for held in (False, True)}
+    assert trainings[False].config == config
+    assert trainings[True].config == dataclasses.replace(config, ramp=HELD_RAMP * 0.5)
+    trainings[True].restore(trainings[False].state())
+    assert trainings[True].config == config

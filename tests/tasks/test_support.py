@@ -19,6 +19,7 @@ from phloem.tasks.infer import WIDE
 from phloem.tasks.run_files import build_target
 from phloem.tasks.support import Collected, SupportSource
 from phloem.variational.fitting import first_network
+from phloem.variational.sbn import SubsplitNetwork
 from support.fake_iqtree import SEVEN, SEVEN_TREES, FakeIqtree
 from support.messages import saying
 
@@ -140,9 +141,12 @@ def test_trees_that_chains_find_join_the_support(seven, tmp_path, monkeypatch, e
     trees = phloem.trees.parse_newick([NEAR, *NEW.splitlines()[0].split()], taxa=alignment.taxa).topologies
     assert supports[0].support.generates(trees).tolist() == [True, False, False]
     assert supports[30].support.generates(trees).all()
-    for found in supports.values():
-        assert not found.support.closed
-        assert found.logits is None
+    assert not any(found.support.closed for found in supports.values())
+    assert supports[0].logits is None
+    network = SubsplitNetwork(supports[30].support, supports[30].logits)
+    likely = network.log_prob(trees).detach().exp().tolist()
+    assert likely[0] < 0.01  # of the bootstrap alone
+    assert sum(likely[1:]) > 0.9
 
 
 @pytest.mark.parametrize("closure", ["auto", "none"])

@@ -1,12 +1,15 @@
-"""After training: probabilities of topologies fitted to weighted draws.
+"""After training: probabilities of topologies fitted to what draws say of their evidence.
 
 Gradients of the bound of a few particles hardly feel a topology that is far too unlikely, as another particle makes up
-for it, so a trained Q(τ) draws some of them, and gives others too little. A fit to draws with their weights, which
-approaches the posterior's own projection on the network, min KL(p ‖ Q), mends both in seconds.
+for it, and a network that was held was never trained. So Q(τ) is fitted to weighted topologies that it drew, which
+approaches the posterior's own projection on the network, min KL(p ‖ Q).
 
 A topology's weight is its evidence, which one draw of lengths tells nearly as well as a hundred, over the probability
 that it was drawn at all (Horvitz & Thompson 1952). How often it was drawn does not matter then: topologies that surely
-are among the draws count by their evidence alone, those that hardly ever are by importance weights.
+are among the draws count by their evidence alone, those that hardly ever are by importance weights. So more topologies
+than trees are drawn: those that have not been seen get lengths once.
+
+Half of the draws choose how much a fit to the other half changes, if it is to change anything.
 """
 
 import math
@@ -20,7 +23,7 @@ from phloem.arrays import FloatArray
 from phloem.inference.diagnostics import smooth
 from phloem.inference.draws import DrawCollector, Draws, join, shares
 from phloem.inference.evaluation import CHUNK_NODES, draw_log_weights
-from phloem.inference.particles import lower_bound
+from phloem.inference.particles import Particles
 from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
 from phloem.trees.topology import TopologyBatch
@@ -28,27 +31,27 @@ from phloem.variational.fitting import refit
 from phloem.variational.joint import JointModel
 from phloem.variational.sbn import SubsplitNetwork
 
-# Of the draws: for a first fit, which ends the worst; for a second, to these too; and for a last look at the result.
-SHARES = (0.4, 1.0, 0.2)
-PRIOR_DRAWS = 20  # what the network itself says of a table is worth so many effective draws,
-LEAST_PRIOR = 1e-3  # or, where all topologies are known by their evidence, such a share of them
-CLEARLY = 3.0  # standard errors
+SHARES = (0.4, 1.0)  # of the draws: for a first fit, which ends the worst, and for a second, to these too
+MOST_MORE = 20  # topologies that are drawn for one tree, where few of them are new
+MORE_TREES = 0.5  # of the trees: about as many new topologies get lengths
+# What the network says of a table before the fit, as a share of all trees: from the timid to the bold.
+PRIORS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 
 
-class WeighedTopologies(NamedTuple):
-    """Distinct topologies and their weights."""
-
-    topologies: TopologyBatch
-    weights: FloatArray  # (topologies,)  sum to one
-    effective_draws: float  # independent posterior trees, by the topologies that might not have been drawn
-
-
-class _Round(NamedTuple):
-    """Draws, and the network that they are from."""
+class _Trees(NamedTuple):
+    """Trees, with each topology that was drawn among them, and what they were drawn from."""
 
     draws: Draws
     log_evidence: FloatArray  # (draws,)  log p(Y, τ, q) / Q(q given τ), the largest weights smoothed
     network: SubsplitNetwork
+    drawn: int  # topologies, each as often as it was
+
+
+class _Weighed(NamedTuple):
+    """Distinct topologies and their weights, (topologies,), which sum to one."""
+
+    topologies: TopologyBatch
+    weights: FloatArray
 
 
 def refit_topologies(
@@ -56,55 +59,86 @@ def refit_topologies(
     target: TreePosterior,
     draws: int,
     *,
-    particles: int,
     stream: RandomStream,
     progress: Callable[[float], None] = lambda _share: None,
 ) -> None:
-    """Fit the model's network to weighted draws, twice; a fit after which the bound is clearly lower is undone.
+    """Fit the model's network to weighted draws, twice, or until a fit to half of them does not describe the others.
 
-    draws: for the second fit. particles: of the bound. Where few draws are effective, the network changes little.
+    draws: for the second fit. Where few draws are effective, the network changes little.
     """
     network = model.network
-    before, last = network.logits.detach().clone(), (-np.inf, 0.0)
-    rounds: list[_Round] = []
+    known: list[_Trees] = []
     for number, share in enumerate(SHARES):
-        progress(sum(SHARES[:number]) / sum(SHARES))
-        drawn = DrawCollector()
-        count = math.ceil(share * draws)
-        log_weights = draw_log_weights(model, target, count, stream=stream.at(number), keep=drawn)
-        bound = _bound_and_error(log_weights, particles)
-        if not bound[0] > last[0] - CLEARLY * math.hypot(bound[1], last[1]):
-            network.logits.data.copy_(before)
+        halves = []
+        for half in (0, 1):
+            progress((sum(SHARES[:number]) + 0.4 * half * share) / sum(SHARES))
+            own_stream = stream.at(number).named(f"half {half}")
+            halves.append(_draw(model, target, math.ceil(share * draws / 2), own_stream))
+        progress((sum(SHARES[:number]) + 0.8 * share) / sum(SHARES))
+        prior = _best_prior(network, _weigh([*known, halves[0]]), _weigh(halves[1:]))
+        if prior is None:
             break
-        before, last = network.logits.detach().clone(), bound
-        if number + 1 < len(SHARES):
-            rounds.append(_round(drawn.draws(network.support.taxa), SubsplitNetwork(network.support, before)))
-            found = _weigh(rounds)
-            prior = PRIOR_DRAWS / found.effective_draws + LEAST_PRIOR
-            network.logits.data.copy_(refit(network, found.topologies, found.weights, prior=prior).logits.data)
+        known += halves
+        network.logits.data.copy_(refit(network, *_weigh(known), prior=prior).logits.data)
     progress(1.0)
 
 
-def _round(draws: Draws, network: SubsplitNetwork) -> _Round:
-    return _Round(draws, smooth(draws.log_weights) + draws.log_q_topology, network)
+def _best_prior(network: SubsplitNetwork, one: _Weighed, other: _Weighed) -> float | None:
+    """The prior by which a fit to some topologies is best for others; None if that is to leave the network alone."""
+    best, highest = None, float(other.weights @ _log_probs(network, other.topologies))
+    for prior in PRIORS:
+        score = float(other.weights @ _log_probs(refit(network, *one, prior=prior), other.topologies))
+        if not score > highest:
+            break
+        best, highest = prior, score
+    return best
 
 
-def _weigh(rounds: Sequence[_Round]) -> WeighedTopologies:
-    draws = join([one.draws for one in rounds])
-    log_evidence = np.concatenate([one.log_evidence for one in rounds])
+def _draw(model: JointModel, target: TreePosterior, count: int, stream: RandomStream) -> _Trees:
+    """Draw so many trees, then more topologies, of which those get lengths that none of the trees has."""
+    network = SubsplitNetwork(model.network.support, model.network.logits.detach().clone())
+    drawn = DrawCollector()
+    draw_log_weights(model, target, count, stream=stream.named("trees"), keep=drawn)
+    seen = {row.tobytes() for row in drawn.draws(network.support.taxa).topologies.parent}
+    # How many to draw must not depend on what was drawn, or inclusion probabilities would be wrong.
+    pilot = network.sample(count, stream=stream.named("pilot"))
+    drawn_once = int((np.bincount(pilot.distinct()[1]) == 1).sum())  # about as many of the next `count` are new
+    more = int(min(MOST_MORE * count, MORE_TREES * count**2 / max(drawn_once, 1)))
+    chunk = max(1, CHUNK_NODES // pilot.node_count)
+    with torch.no_grad():
+        for first in range(0, more, chunk):
+            own_stream = stream.named("more").at(stream.step, stream.particle + first)
+            topologies = network.sample(min(chunk, more - first), stream=own_stream)
+            rows = {row.tobytes(): place for place, row in enumerate(topologies.parent)}
+            new = np.array([place for row, place in rows.items() if row not in seen], np.int64)
+            seen.update(rows)
+            if len(new):
+                drawn.add(_with_lengths(model, target, topologies[new], own_stream.named("lengths")))
+    trees = drawn.draws(network.support.taxa)
+    return _Trees(trees, smooth(trees.log_weights) + trees.log_q_topology, network, count + more)
+
+
+def _with_lengths(
+    model: JointModel, target: TreePosterior, topologies: TopologyBatch, stream: RandomStream
+) -> Particles:
+    lengths, log_density = model.branches(topologies).sample(stream=stream)
+    log_joint = target.log_joint(topologies, lengths)
+    return Particles(topologies, lengths, log_joint, model.network.log_prob(topologies), log_density)
+
+
+def _weigh(parts: Sequence[_Trees]) -> _Weighed:
+    draws = join([part.draws for part in parts])
+    log_evidence = np.concatenate([part.log_evidence for part in parts])
     count = np.bincount(draws.group)
     largest = np.full(len(count), -np.inf)
     np.maximum.at(largest, draws.group, log_evidence)
     with np.errstate(divide="ignore", invalid="ignore"):  # topologies of which all draws are impossible
         relative = np.nan_to_num(np.exp(log_evidence - largest[draws.group]))
         log_mean = largest + np.log(np.bincount(draws.group, relative) / count)
-    log_missed = np.zeros(len(count))
-    for one in rounds:
-        with np.errstate(divide="ignore"):  # a topology that is certain
-            log_missed += len(one.draws) * np.log1p(-np.minimum(np.exp(_log_probs(one.network, draws.topologies)), 1))
-    drawn = -np.expm1(log_missed)
-    weights = shares(log_mean - np.log(drawn))
-    return WeighedTopologies(draws.topologies, weights, 1 / max(float(weights**2 @ (1 - drawn)), 1e-300))
+        log_missed = np.zeros(len(count))
+        for part in parts:
+            log_missed += part.drawn * np.log1p(-np.minimum(np.exp(_log_probs(part.network, draws.topologies)), 1))
+    return _Weighed(draws.topologies, shares(log_mean - np.log(-np.expm1(log_missed))))
 
 
 def _log_probs(network: SubsplitNetwork, topologies: TopologyBatch) -> FloatArray:
@@ -112,10 +146,3 @@ def _log_probs(network: SubsplitNetwork, topologies: TopologyBatch) -> FloatArra
     with torch.no_grad():
         parts = [network.log_prob(topologies[first : first + chunk]) for first in range(0, len(topologies), chunk)]
     return np.asarray(torch.cat(parts).numpy())
-
-
-def _bound_and_error(log_weights: FloatArray, particles: int) -> tuple[float, float]:
-    """The bound of groups of particles, or of all if there are fewer, and its standard error."""
-    particles = min(particles, len(log_weights))
-    bounds = lower_bound(log_weights[: len(log_weights) // particles * particles].reshape(-1, particles))
-    return float(bounds.mean()), float(bounds.std() / math.sqrt(len(bounds)))

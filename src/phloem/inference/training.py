@@ -257,9 +257,9 @@ class Training(Trainable):
         self.model.network.release()
         if self._is_refitted or not self.config.refit:
             return False
-        draws, particles = math.ceil(self.config.refit * self.config.steps), self.config.particles
+        draws = math.ceil(self.config.refit * self.config.steps)
         stream = RandomStream(self.seed, "refitting")
-        refit_topologies(self.model, self.target, draws, particles=particles, stream=stream, progress=progress)
+        refit_topologies(self.model, self.target, draws, stream=stream, progress=progress)
         self._is_refitted[...] = True
         return True
 
