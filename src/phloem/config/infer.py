@@ -158,7 +158,7 @@ class InferConfig:
     width: int = 100
     prior_rate: float = 10.0
     seed: int = 1
-    runs: int = 2
+    runs: int = 1
     own: str | None = None
     model: ModelConfig = field(default_factory=ModelConfig)
     support: SupportConfig = field(default_factory=SupportConfig)
@@ -179,7 +179,6 @@ class InferConfig:
 PRESETS: Final[dict[str, InferConfig]] = {
     "paper": InferConfig(
         family="lognormal",
-        runs=1,
         support=SupportConfig(count=10_000, closure="none", explore=0),
         training=TrainingConfig(
             steps=400_000,
@@ -194,7 +193,7 @@ PRESETS: Final[dict[str, InferConfig]] = {
         evaluation=EvaluationConfig(anneal=0, chains=0),
     ),
     "standard": InferConfig(),
-    "quick": InferConfig(runs=1, training=TrainingConfig(steps=4_000)),
+    "quick": InferConfig(training=TrainingConfig(steps=4_000)),
 }
 # The other fields describe the question, which no preset answers.
 PRESET_FIELDS: Final = ("family", "runs", "support", "training", "evaluation")

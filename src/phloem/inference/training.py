@@ -215,7 +215,7 @@ class Training(Trainable):
 
     def gradients(self, number: int, inverse_temperature: float) -> float:
         """Set the parameters' gradients for a step, negated as Adam descends; returns the bound."""
-        if self._is_held:
+        if self.held:
             self.model.network.hold()
         doubly = self.config.doubly_reparameterized
         stream = self._stream.at(number)
@@ -248,9 +248,14 @@ class Training(Trainable):
         super().restore({HELD: np.array([False]), **state})  # earlier versions held nothing
         self.config = self._followed()
 
+    @property
+    def held(self) -> bool:
+        """Whether Q(τ) is held while branch lengths are trained."""
+        return bool(self._is_held[0])
+
     def _followed(self) -> TrainingConfig:
         """The settings as they are followed: with Q(τ) held, the likelihood is tempered for a shorter time."""
-        return replace(self._settings, ramp=HELD_RAMP * self._settings.ramp) if self._is_held else self._settings
+        return replace(self._settings, ramp=HELD_RAMP * self._settings.ramp) if self.held else self._settings
 
     def finish(self, progress: Callable[[float], None] = lambda _share: None) -> bool:
         """Fit Q(τ) to weighted draws, if the config says so and it has not been done; returns whether it was."""

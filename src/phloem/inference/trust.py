@@ -59,12 +59,14 @@ def judge(
     branches: str = "",
     family: str = "",
     runs: int = 1,
+    explored: bool = False,
     in_use: bool = False,
 ) -> Trust:
     """The verdict on the draws of one run, or of several together with their agreement.
 
     check: what chains from the draws said. steps_done: of the run that has taken the fewest. branches, family: of
-    branch lengths, where they are ours. runs: how many were asked for, some of which may not have begun. in_use:
+    branch lengths, where they are ours. runs: how many were asked for, some of which may not have begun. explored:
+    whether chains found the posterior before training, so that another run would start at the same place. in_use:
     whether another process is training them.
     """
     begun = 1 if agreement is None else len(agreement.log_marginal_likelihoods)
@@ -82,7 +84,8 @@ def judge(
         if steps == 0:  # a model that was trained elsewhere
             longer = ""
         advice = _advice_by_chains(_worst(checked), _worst(weights))
-        advice = advice or _advice(_levels(weights), _worst(agreed), longer, _more_flexible(branches, family), begun)
+        flexible = _more_flexible(branches, family)
+        advice = advice or _advice(_levels(weights), _worst(agreed), longer, flexible, begun, explored=explored)
     return Trust(_worst(findings), findings, advice)
 
 
@@ -239,7 +242,9 @@ def _more_flexible(branches: str, family: str) -> str:
     return f", or use more flexible branch lengths ({' '.join(settings)})" if settings else ""
 
 
-def _advice(weights: tuple[Level, Level], runs: Level, longer: str, more_flexible: str, begun: int) -> str:
+def _advice(
+    weights: tuple[Level, Level], runs: Level, longer: str, more_flexible: str, begun: int, *, explored: bool
+) -> str:
     """What would make finished runs better.
 
     longer: the setting for more steps, in brackets. more_flexible: what else could be tried. begun: of the runs.
@@ -254,7 +259,7 @@ def _advice(weights: tuple[Level, Level], runs: Level, longer: str, more_flexibl
         return f"Good enough to work with. More draws (--repeats) or longer training{longer} make it safer."
     if "usable" in (worst, runs):
         return f"Good enough to work with; errors may be larger than stated. Longer training{longer} makes it safer."
-    if begun == 1:
+    if begun == 1 and not explored:
         return "Nothing to worry about; a second run (--runs 2) would show whether a mode was missed."
     return "Nothing to worry about."
 

@@ -170,6 +170,7 @@ class Results(NamedTuple):
     steps: int  # planned
     skipped: int = 0
     check: ChainCheck | None = None
+    held: bool = False  # Q(τ), as chains had found the posterior before
 
     @classmethod
     def of(
@@ -177,7 +178,7 @@ class Results(NamedTuple):
     ) -> "Results":
         """What was found of a model in training."""
         steps = (training.steps_done, training.steps, training.skipped)
-        return cls(training.model, training.target, measured, finished, *steps, check)
+        return cls(training.model, training.target, measured, finished, *steps, check, training.held)
 
 
 def write_results(run: InferRun, checkpoint: InferCheckpoint, results: Results) -> Summary:
@@ -209,6 +210,7 @@ def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = F
         finished=results.finished,
         branches=config.branches,
         family=family_of(config),
+        explored=results.held,
         in_use=in_use,
     )
     support = inputs.support
