@@ -72,6 +72,7 @@ def made_up_contents(taxa: tuple[str, ...] | int, trees: GroupedTrees | None = N
         samples=1000,
         repeats=100,
         annealed=None,
+        check=None,
         particles=10,
         trust=TRUST,
         consensus=summary_tree(majority_rule(split_frequencies(topologies)), splits),

@@ -46,6 +46,7 @@ class ChainCheck(NamedTuple):
     rounds: int  # of each
     outside: Measured  # the share of trees that no network of the run can generate
     difference: CladeDifference
+    added: int = 0  # trees that stand for what is outside among the run's draws
 
     @property
     def outside_beyond_errors(self) -> float:
@@ -64,16 +65,16 @@ def check_run(
 
     clades: with their probabilities by the draws that the starts are from, every one that a start has among them.
     """
-    is_outside = _outside(trees.topologies, networks)
-    return ChainCheck(
-        trees.chains,
-        trees.rounds,
-        Measured(*map(float, measured_by_chain(is_outside[trees.by_chain].mean(axis=1)))),
-        _difference(splits, starts, clades),
-    )
+    share = share_outside(trees, outside_support(trees.topologies, networks))
+    return ChainCheck(trees.chains, trees.rounds, share, clade_difference(splits, starts, clades))
 
 
-def _outside(topologies: TopologyBatch, networks: Sequence[SubsplitNetwork]) -> BoolArray:
+def share_outside(trees: ChainTrees, is_outside: BoolArray) -> Measured:
+    """The share of chains' trees that are outside the support."""
+    return Measured(*map(float, measured_by_chain(is_outside[trees.by_chain].mean(axis=1))))
+
+
+def outside_support(topologies: TopologyBatch, networks: Sequence[SubsplitNetwork]) -> BoolArray:
     """Whether no network can generate a topology, (trees,)."""
     first, group = group_rows(topologies.parent)
     distinct, chunk = topologies[first], max(1, CHUNK_NODES // topologies.node_count)
@@ -85,7 +86,8 @@ def _outside(topologies: TopologyBatch, networks: Sequence[SubsplitNetwork]) -> 
     return ~is_inside[group]
 
 
-def _difference(splits: ChainSplits, starts: TopologyBatch, clades: SplitFrequencies) -> CladeDifference:
+def clade_difference(splits: ChainSplits, starts: TopologyBatch, clades: SplitFrequencies) -> CladeDifference:
+    """The clade of whose probability the run, which the starts are from, and its chains differ most."""
     table = split_table([clades, splits.frequencies])
     row_of = {members.tobytes(): row for row, members in enumerate(table.members)}
     chains = len(starts)

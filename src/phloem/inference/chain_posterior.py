@@ -3,15 +3,23 @@
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from phloem.arrays import LongArray
 from phloem.errors import BadArgument, counted
-from phloem.inference.chain_check import ChainCheck, check_run
+from phloem.inference.chain_check import (
+    ChainCheck,
+    check_run,
+    clade_difference,
+    outside_support,
+    share_outside,
+)
 from phloem.inference.chains import ChainTrees, can_run_chains, run_chains, starts_from
 from phloem.inference.convergence import ChainSplits, Convergence, chain_splits, convergence
 from phloem.inference.draws import USUAL_COUNT, Draws, shortest_decimals
+from phloem.inference.outside import is_added, with_outside
 from phloem.inference.trust import Trust, judge_chains, percent
 from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
@@ -126,6 +134,13 @@ def chains_from(
     return ChainPosterior(trees, splits, convergence(trees, splits), check)
 
 
+class CheckedDraws(NamedTuple):
+    """Draws, and what chains say of them."""
+
+    draws: Draws
+    check: ChainCheck | None  # None if there were no chains
+
+
 def check_draws(
     draws: Draws,
     target: TreePosterior,
@@ -133,29 +148,27 @@ def check_draws(
     *,
     chains: int,
     seed: int,
+    adding: bool = True,
     threads: int = 1,
     progress: Callable[[float], None] | None = None,
-) -> ChainCheck | None:
-    """What short chains say of the run, or the runs, that draws are from. None without any, or where none can be run.
+) -> CheckedDraws:
+    """What short chains say of the run, or the runs, that draws are from; nothing without any, or if none can be run.
 
-    networks: that the draws are from. chains: no more than there are draws are run.
+    networks: that the draws are from. chains: no more than there are draws are run. adding: whether the draws get trees
+    of the chains for what is outside the support, if there is much.
     """
     chains = min(chains, len(draws))
     if chains < 2 or not can_run_chains(target):
-        return None
+        return CheckedDraws(draws, None)
     if progress:
         progress(0.0)
-    clades = split_frequencies(draws.weighted().topology_sample())
     stream = RandomStream(seed, "chain check")
-    found = chains_from(
-        draws,
-        target,
-        networks,
-        clades,
-        chains=chains,
-        rounds=CHECK_ROUNDS,
-        stream=stream,
-        threads=threads,
-        progress=progress,
-    )
-    return found.check
+    starts = starts_from(draws, chains, stream=stream)
+    trees = run_chains(target, draws.taxa, starts, CHECK_ROUNDS, stream=stream, threads=threads, progress=progress)
+    is_outside = outside_support(trees.topologies, networks)
+    outside, added = share_outside(trees, is_outside), 0
+    if adding and is_added(outside):
+        draws, added = with_outside(draws, trees, is_outside, outside.value), int(is_outside.sum())
+    clades = split_frequencies(draws.weighted().topology_sample())
+    difference = clade_difference(chain_splits(trees), starts.topologies, clades)
+    return CheckedDraws(draws, ChainCheck(trees.chains, trees.rounds, outside, difference, added))

@@ -58,7 +58,8 @@ class TopologyEstimates:
 class Draws:
     """Independent trees from Q, or moved from there to the posterior; each distinct topology is stored once, in order.
 
-    A tree from Q has the weight p/Q. One that was moved has the weight that annealing gave it, whatever its p/Q is.
+    A tree from Q has the weight p/Q. One that was moved has the weight that annealing gave it, whatever its p/Q is, and
+    trees of chains that stand for what Q cannot generate have their share.
     """
 
     taxa: tuple[str, ...]
@@ -68,7 +69,7 @@ class Draws:
     log_joint: FloatArray  # (draws,)  log p(Y, τ, q)
     log_q_topology: FloatArray  # (draws,)
     log_q_branches: FloatArray  # (draws,)
-    annealed: FloatArray | None = None  # (draws,)  log weights, if any of the trees were moved
+    annealed: FloatArray | None = None  # (draws,)  log weights, if any of the trees were moved or added
 
     def __post_init__(self) -> None:
         if not len(self.group):
@@ -119,6 +120,12 @@ def _log_means(log_weights: FloatArray, group: IntArray, groups: int) -> tuple[F
         log_mean = largest + np.log(total) - np.log(len(log_weights))
         error = np.sqrt(np.maximum(squares / total**2 - 1 / len(log_weights), 0.0))
     return log_mean, error
+
+
+def log_mean_weight(log_weights: FloatArray) -> float:
+    """log (1/S) Σ wᵢ, which estimates the marginal likelihood."""
+    greatest = float(log_weights.max())
+    return greatest + math.log(float(np.exp(log_weights - greatest).mean())) if math.isfinite(greatest) else greatest
 
 
 def shares(log_weights: FloatArray) -> FloatArray:

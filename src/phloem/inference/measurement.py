@@ -5,9 +5,11 @@ from typing import Literal, NamedTuple
 
 from phloem.config import EvaluationConfig
 from phloem.inference.annealing import anneal, plan_path
+from phloem.inference.chain_posterior import CheckedDraws
 from phloem.inference.diagnostics import effective_sample_size, pareto_shape, smooth
 from phloem.inference.draws import DrawCollector, Draws
 from phloem.inference.evaluation import Evaluation, estimate, evaluate
+from phloem.inference.outside import of_both_parts
 from phloem.inference.trust import LEVELS, judge_weights
 from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
@@ -46,6 +48,17 @@ class Measurement(NamedTuple):
     evaluation: Evaluation
     draws: Draws
     annealed: Annealed | None  # if they were
+
+
+def checked_measurement(measured: Measurement, checked: CheckedDraws) -> Measurement:
+    """What was measured, with the draws that chains added, which the marginal likelihood counts."""
+    check = checked.check
+    if check is None or not check.added:
+        return measured
+    likelihood = of_both_parts(measured.evaluation.log_marginal_likelihood, check.outside)
+    return measured._replace(
+        draws=checked.draws, evaluation=measured.evaluation._replace(log_marginal_likelihood=likelihood)
+    )
 
 
 def measure(

@@ -251,6 +251,7 @@ def _check_as_json(check: ChainCheck) -> dict[str, Any]:
             "chains": difference.chains._asdict(),
             "beyond_errors": difference.beyond_errors,
         },
+        "added": check.added,
     }
 
 
@@ -263,6 +264,7 @@ def _check_from_json(content: Mapping[str, Any]) -> ChainCheck:
         difference=CladeDifference(
             float(difference["run"]), Measured(**difference["chains"]), float(difference["beyond_errors"])
         ),
+        added=int(content.get("added", 0)),
     )
 
 

@@ -21,9 +21,13 @@ UNSEEN_SHARE = 0.005  # of the weight: less changes no probability by half of wh
 AVERAGE_DEVIATION = (0.01, 0.05)
 LARGEST_DEVIATION = (0.05, 0.1)
 OUTSIDE = (0.02, 0.2)  # of the posterior; by 0.2 the marginal likelihood is too low by 0.22
+ADDED_ERROR = (0.01, 0.05)  # of that share, where trees of chains stand for it: clades are hardly more uncertain
 CLADE_DIFFERENCE = (0.02, 0.1)  # between the run and its chains, beyond errors
 SHRINK = (1.01, 1.05)  # R̂ (Vehtari et al. 2021)
 LIKELIHOOD_DIFFERENCE = (0.2, 1.0)  # nats; smaller ones do not matter, whatever their errors
+ADDED = "Trees of those chains stand for it, and the marginal likelihood counts it: what matters is its error."
+NOT_ADDED = "The marginal likelihood lacks it, and so do the topologies."
+MORE_CHAINS = "more chains (--set evaluation.chains=400) make what lies outside the support more certain"
 TAKE_CHAINS = "take trees of chains instead (phloem sample --chains 400)"
 RESUME = "Finish training with phloem infer --resume."
 # All networks can do what the tables can, and more; so can the warped family what lognormals can.
@@ -83,7 +87,8 @@ def judge(
         longer = f" (--steps {2 * steps})" if steps_done >= steps else " (--stop steps)"  # it ended when it was flat
         if steps == 0:  # a model that was trained elsewhere
             longer = ""
-        advice = _advice_by_chains(_worst(checked), _worst(weights))
+        added = check is not None and check.added > 0
+        advice = _advice_by_chains(_worst(checked), _worst(weights), added=added)
         flexible = _more_flexible(branches, family)
         advice = advice or _advice(_levels(weights), _worst(agreed), longer, flexible, begun, explored=explored)
     return Trust(_worst(findings), findings, advice)
@@ -190,10 +195,11 @@ def _checked(check: ChainCheck) -> list[Finding]:
     return [
         Finding(
             "Outside the support",
-            percent(outside),
-            _level(check.outside_beyond_errors, OUTSIDE),
+            percent(outside)
+            + (f", which {counted(check.added, 'tree')} of the chains stand for" if check.added else ""),
+            _level(outside.error, ADDED_ERROR) if check.added else _level(check.outside_beyond_errors, OUTSIDE),
             f"The share of the posterior on trees that Q cannot generate, by {chains} that began at the draws and went "
-            "where they liked. Weights cannot see it. The marginal likelihood lacks it, and so do the topologies.",
+            f"where they liked. Weights cannot see it. {ADDED if check.added else NOT_ADDED}",
         ),
         Finding(
             "Clades by chains",
@@ -224,10 +230,12 @@ def _unfinished(steps_done: int, steps: int, begun: int, runs: int) -> Finding:
     )
 
 
-def _advice_by_chains(checked: Level, weights: Level) -> str:
+def _advice_by_chains(checked: Level, weights: Level, *, added: bool) -> str:
     """What to do where chains found more than the run did; nothing where they did not."""
     if checked == "do not trust":
         return f"The run misses much of the posterior, which longer training does not mend: {TAKE_CHAINS}."
+    if checked == "usable" and weights != "do not trust" and added:
+        return f"Good enough to work with; {MORE_CHAINS}."
     if checked == "usable" and weights != "do not trust":
         return f"Good enough to work with, but the run misses a part of the posterior. To have it, {TAKE_CHAINS}."
     return ""

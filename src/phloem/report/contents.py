@@ -12,6 +12,7 @@ from phloem.trees.consensus import SummaryTree
 from phloem.trees.sample import GroupedTrees, TreeSample
 
 if TYPE_CHECKING:  # these import torch, which a page need not wait for
+    from phloem.inference.chain_check import ChainCheck
     from phloem.inference.evaluation import Evaluation
     from phloem.inference.measurement import Annealed
     from phloem.inference.summary import CredibleSet
@@ -38,6 +39,7 @@ class ReportContents:
     samples: int  # draws per estimate
     repeats: int  # estimates
     annealed: "Annealed | None"  # how draws were annealed, if they were
+    check: "ChainCheck | None"  # what chains from the draws said
     particles: int  # K of the multi-sample bound
     trust: "Trust"
     consensus: SummaryTree  # majority rule

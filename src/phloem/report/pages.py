@@ -12,7 +12,18 @@ from phloem.arrays import AnyArray
 from phloem.report import wording
 
 SHARED = "phloem.report"  # its templates serve all pages
-FILTERS = ("annealing", "percent", "error_bar", "decimal", "deviation", "brief", "short_name", "spread", "duration")
+FILTERS = (
+    "annealing",
+    "added",
+    "percent",
+    "error_bar",
+    "decimal",
+    "deviation",
+    "brief",
+    "short_name",
+    "spread",
+    "duration",
+)
 
 
 def render_page(template: str, *, package: str = SHARED, **values: Any) -> str:

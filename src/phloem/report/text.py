@@ -12,7 +12,7 @@ from phloem.errors import BadArgument
 from phloem.inference.agreement import ReferenceComparison
 from phloem.inference.evaluation import Estimated
 from phloem.inference.summary import DrawSummary, Summary
-from phloem.report.wording import annealing, count, printable
+from phloem.report.wording import added, annealing, count, printable
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import SplitFrequencies, nontrivial_splits
 from phloem.trees.topology import TopologyBatch
@@ -58,7 +58,13 @@ def describe_estimates(summary: Summary, width: int) -> Iterator[str]:
     estimates = f"(means and standard deviations of {estimates} from {trees} each)"
     yield from textwrap.wrap(estimates, width)
     if summary.annealed is not None:
-        yield from textwrap.wrap(annealing(summary.annealed, summary.draws.count), width)
+        yield from textwrap.wrap(annealing(summary.annealed, summary.draws.count - _added(summary)), width)
+    if summary.check is not None and summary.check.added:
+        yield from textwrap.wrap(added(summary.check), width)
+
+
+def _added(summary: Summary) -> int:
+    return 0 if summary.check is None else summary.check.added
 
 
 def describe_estimate(estimate: Estimated) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from phloem.errors import counted
 
 if TYPE_CHECKING:
+    from phloem.inference.chain_check import ChainCheck
     from phloem.inference.measurement import Annealed
 
 UNKNOWN = "–"
@@ -39,6 +40,15 @@ def annealing(annealed: "Annealed", draws: int) -> str:
     return (
         f"{done} Of {count(plain.draws, 'plain draw')} {plain.effective_sample_size:,.0f} were effective{shape}; the "
         f"ELBO of Q itself is {decimal(plain.evaluation.elbo.mean)}."
+    )
+
+
+def added(check: "ChainCheck") -> str:
+    """What was added to the draws, in a sentence."""
+    share, error = check.outside
+    return (
+        f"{percent(share)} {error_bar(error)} of the posterior lie outside the support of Q: among the draws "
+        f"{count(check.added, 'tree')} of Markov chains stand for it, and the marginal likelihood counts it."
     )
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -61,6 +62,8 @@ def format_trace(columns: Mapping[str, AnyArray], *comments: str) -> str:
 
 
 def _cell(value: float | int) -> str:
+    if value == -math.inf:
+        return "-Infinity"  # which all of them read
     return str(value) if isinstance(value, int) else f"{value:.10g}"
 
 

@@ -20,7 +20,7 @@ from phloem.display.lines import choose_display
 from phloem.errors import BadArgument, FileProblem, counted
 from phloem.features.convolutions import Convolution
 from phloem.inference.chain_posterior import check_draws
-from phloem.inference.measurement import measure
+from phloem.inference.measurement import checked_measurement, measure
 from phloem.inference.particles import Estimator
 from phloem.inference.training import Report, Reporter, Training
 from phloem.interrupts import held
@@ -171,7 +171,7 @@ def complete(
             trained=training.steps_done * config.training.particles,
             progress=lambda phase, share: progress(News(number, phase, share, training.steps_done)),
         )
-        check = check_draws(
+        checked_draws = check_draws(
             measured.draws,
             training.target,
             [training.model.network],
@@ -180,7 +180,9 @@ def complete(
             threads=options.threads or 1,
             progress=lambda share: progress(News(number, "chains", share, training.steps_done)),
         )
-    summary = write_results(run, checkpoint, Results.of(training, measured, finished=True, check=check))
+    measured = checked_measurement(measured, checked_draws)
+    results = Results.of(training, measured, finished=True, check=checked_draws.check)
+    summary = write_results(run, checkpoint, results)
     progress(News(number, "done", 1.0, training.steps_done))
     trained = TrainedRun(checkpoint, training.target, training.model)
     return Posterior.from_draws(run.path, config, summary, measured.draws, trained=trained)

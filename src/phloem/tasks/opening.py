@@ -15,7 +15,7 @@ from phloem.inference.chain_check import ChainCheck
 from phloem.inference.chain_posterior import check_draws
 from phloem.inference.draws import Draws, join
 from phloem.inference.evaluation import Estimated
-from phloem.inference.measurement import Annealed, measure, measure_annealed
+from phloem.inference.measurement import Annealed, checked_measurement, measure, measure_annealed
 from phloem.inference.summary import Summary, summarize_draws
 from phloem.inference.trust import judge
 from phloem.runs.directory import SUMMARY
@@ -135,9 +135,10 @@ def _check_runs(
             [run.model.network for run in runs],
             chains=config.evaluation.chains,
             seed=seed,
+            adding=False,
             threads=threads,
             progress=progress,
-        )
+        ).check
 
 
 def summarize_runs(
@@ -264,7 +265,7 @@ def _draw_from(
                 seed=seed,
                 progress=lambda _phase, share: show(share),
             )
-        check = check_draws(
+        checked_draws = check_draws(
             measured.draws,
             target,
             [training.model.network],
@@ -273,7 +274,8 @@ def _draw_from(
             threads=threads or physical_cores(),
             progress=_part(progress, 1 - CHECK_SHARE, 1.0),
         )
-    results = Results.of(training, measured, finished=finished, check=check)
+    measured = checked_measurement(measured, checked_draws)
+    results = Results.of(training, measured, finished=finished, check=checked_draws.check)
     summary = summarize(checkpoint, results, in_use=in_use)
     trained = TrainedRun(checkpoint, target, training.model)
     return Posterior.from_draws(run.path, config, summary, measured.draws, trained=trained)

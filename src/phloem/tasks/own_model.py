@@ -8,7 +8,7 @@ import numpy as np
 from phloem.config import EvaluationConfig, InferConfig, ModelConfig, TrainingConfig
 from phloem.errors import BadArgument
 from phloem.inference.chain_posterior import check_draws
-from phloem.inference.measurement import measure
+from phloem.inference.measurement import checked_measurement, measure
 from phloem.inference.particles import check_same_taxa
 from phloem.inference.training import Report
 from phloem.runs.checkpoints import Checkpoint
@@ -49,7 +49,7 @@ def posterior_of(
     config = _settings(model, target, seed, TrainingConfig(max(1, steps), particles), evaluation or EvaluationConfig())
     with single_threaded_products():
         measured = measure(model, target, config.evaluation, particles=particles, seed=seed)
-        check = check_draws(
+        checked = check_draws(
             measured.draws,
             target,
             [model.network],
@@ -60,7 +60,8 @@ def posterior_of(
     inputs = RunInputs(source, target.likelihood.patterns, model.network.support)
     state = {"counters": np.array([steps, 0, 0], np.int64)}
     checkpoint = Checkpoint(config, inputs, state, History(Report, list(history)))
-    results = Results(model, target, measured, finished=True, steps_done=steps, steps=steps, check=check)
+    measured = checked_measurement(measured, checked)
+    results = Results(model, target, measured, finished=True, steps_done=steps, steps=steps, check=checked.check)
     home = TemporaryHome() if out is None else None
     path = home.path / "run" if home else Path(str(out))
     with claimed(infer_run(path)) as run:

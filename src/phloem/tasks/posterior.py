@@ -441,6 +441,7 @@ def report_contents(posterior: Posterior, consensus: SummaryTree, threshold: flo
         samples=summary.samples,
         repeats=summary.repeats,
         annealed=summary.annealed,
+        check=summary.check,
         particles=config.training.particles,
         trust=posterior.trust,
         consensus=consensus,

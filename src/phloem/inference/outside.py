@@ -1,0 +1,56 @@
+"""What lies outside the support of Q: trees of the chains that found it stand for it among a run's draws.
+
+The posterior has two parts, that on trees which Q can generate and the rest. Draws with their weights are a sample of
+the first; the share of the second, and a sample of it, come from chains that started at the draws and went anywhere.
+With the share s, p(Y) is the marginal likelihood of the draws over 1 - s.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from phloem.arrays import BoolArray
+from phloem.inference.agreement import Measured
+from phloem.inference.chains import ChainTrees
+from phloem.inference.draws import Draws, join, log_mean_weight
+from phloem.inference.evaluation import Estimated
+
+LEAST_ADDED, MOST_ADDED = 0.005, 0.5  # of the posterior: less does not matter, of more the draws say too little
+ERRORS = 3.0  # standard errors by which the share is more than the least
+
+
+def is_added(outside: Measured) -> bool:
+    """Whether trees of chains are to stand for what is outside the support, a share of the posterior."""
+    return outside.value - ERRORS * outside.error >= LEAST_ADDED and outside.value <= MOST_ADDED
+
+
+def with_outside(draws: Draws, trees: ChainTrees, is_outside: BoolArray, share: float) -> Draws:
+    """The draws, and those trees of chains that are outside the support, with such a share of all weight.
+
+    The mean weight of all is p(Y), that of a topology's draws p(Y, τ), as without them. log Q(τ) of what Q cannot
+    generate is -inf.
+    """
+    added = np.flatnonzero(is_outside)
+    count, total = len(added), len(draws) + len(added)
+    log_evidence = log_mean_weight(draws.log_weights) + math.log(share) - math.log1p(-share)
+    topologies, group = trees.topologies[added].distinct()
+    outside = Draws(
+        draws.taxa,
+        topologies,
+        np.array(group, np.int32),
+        trees.branch_lengths[added].astype(np.float32),
+        trees.log_joint[added],
+        np.full(count, -np.inf),
+        np.zeros(count),
+        np.full(count, log_evidence + math.log(total / count)),
+    )
+    inside = replace(draws, annealed=draws.log_weights + math.log(total / len(draws)))
+    return join([inside, outside])
+
+
+def of_both_parts(inside: Estimated, outside: Measured) -> Estimated:
+    """The log marginal likelihood, from that of the support and the share outside, with the error of both."""
+    error = outside.error / (1 - outside.value)
+    std = None if inside.std is None else math.hypot(inside.std, error)
+    return Estimated(inside.mean - math.log1p(-outside.value), std)
