@@ -9,6 +9,7 @@ import pytest
 
 import phloem
 from phloem.display.events import News
+from phloem.inference.particles import lower_bound
 from phloem.runs.driver import Interrupted
 from phloem.target.posterior import TreePrior
 from phloem.tasks.evaluate import evaluate_run
@@ -63,6 +64,30 @@ def test_mass_outside_the_support_is_seen_and_told_in_every_file(checked, tmp_pa
         assert "Do not trust." in (tmp_path / "run" / name).read_text()
     chains = found.chains(100, 100)
     assert chains.check.outside.value == pytest.approx(check.outside.value, abs=0.1)
+
+
+def test_what_is_outside_is_added_from_chains_where_the_rest_is_known(checked, tmp_path):
+    best = checked.topologies[:1]
+    found = infer(tmp_path / "run", best, runs=1)
+    check = found.summary.check
+    assert check is not None
+    assert check.outside.value == pytest.approx(0.087, abs=4 * check.outside.error)
+    assert check.added == len(found.draws) - 1000 > 0
+    assert findings(found)["Outside the support"] in ("good", "usable")
+    assert findings(found)["Clades by chains"] == "good"
+    share = found.topologies.weights[0]
+    assert share == pytest.approx(1 - check.outside.value, abs=0.01)
+    of_support = lower_bound(found.draws.own_log_weights.reshape(5, 200)).mean()
+    expected = of_support - np.log1p(-check.outside.value)
+    assert found.log_marginal_likelihood.mean == pytest.approx(expected)
+    sentence = f"{check.added} trees of Markov chains stand for it"
+    assert sentence in " ".join(str(found).split())
+    assert sentence in (tmp_path / "run" / "report.html").read_text()
+    again = phloem.load_posterior(found.directory)
+    assert again.summary == found.summary
+    np.testing.assert_array_equal(again.draws.log_weights, found.draws.log_weights)
+    trace = (tmp_path / "run" / "posterior.log").read_text()
+    assert trace.count("-Infinity") == pytest.approx(1000 * check.outside.value, abs=1.5)
 
 
 def test_several_runs_are_checked_together_and_stopped_chains_are_made_again(tmp_path):

@@ -11,7 +11,7 @@ import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from phloem.arrays import FloatArray, IntArray, LongArray
+from phloem.arrays import BoolArray, FloatArray, IntArray, LongArray
 from phloem.errors import BadArgument, FileProblem, TaxonMismatch
 from phloem.inference.diagnostics import smooth
 from phloem.inference.particles import Particles
@@ -90,36 +90,51 @@ class Draws:
             return self.annealed
         return np.asarray(self.log_joint - self.log_q_topology - self.log_q_branches)
 
+    @property
+    def is_from_q(self) -> BoolArray:
+        """Which trees are from Q, (draws,): all but those that stand for what Q cannot generate."""
+        return np.asarray(self.log_q_topology > -np.inf)
+
+    @property
+    def own_log_weights(self) -> FloatArray:
+        """Log weights of trees from Q, which say how good they are."""
+        return self.log_weights[self.is_from_q]
+
     def weighted(self) -> GroupedTrees:
-        """A weighted sample of the posterior: the draws with normalised weights, the largest of them smoothed."""
-        weights = shares(smooth(self.log_weights))
+        """A weighted sample of the posterior: the draws with normalised weights, the largest of Q's smoothed."""
+        log_weights = self.log_weights.copy()
+        log_weights[self.is_from_q] = smooth(self.own_log_weights)
+        weights = shares(log_weights)
         return GroupedTrees(self.taxa, self.topologies, self.group, weights, self.branch_lengths.astype(np.float64))
 
     def topology_estimates(self) -> TopologyEstimates:
         """Probability and evidence of each distinct topology."""
         trees = self.weighted()
         order = np.argsort(-trees.topology_weights(), kind="stable")
-        columns = (trees.topology_errors(), *_log_means(self.log_weights, self.group, len(self.topologies)))
+        columns = (trees.topology_errors(), *self._log_means(self.group, len(self.topologies)))
         return TopologyEstimates(trees.topology_sample(), *(column[order] for column in columns))
 
     def log_evidence_of_others(self, topologies: TopologyBatch) -> tuple[float, float]:
         """log p(Y, τ) summed over all topologies that were drawn and are not among these, and its standard error."""
         listed = {row.tobytes() for row in topologies.parent}
         is_other = np.array([row.tobytes() not in listed for row in self.topologies.parent])
-        (_, log_mean), (_, error) = _log_means(self.log_weights, is_other[self.group].astype(np.int32), 2)
+        (_, log_mean), (_, error) = self._log_means(is_other[self.group].astype(np.int32), 2)
         return (float(log_mean), float(error)) if np.isfinite(log_mean) else (-math.inf, 0.0)
 
+    def _log_means(self, group: IntArray, groups: int) -> tuple[FloatArray, FloatArray]:
+        """log (1/S) Σ wᵢ 1[i is in the group] and its standard error, (groups,), for S trees from Q.
 
-def _log_means(log_weights: FloatArray, group: IntArray, groups: int) -> tuple[FloatArray, FloatArray]:
-    """log (1/S) Σ wᵢ 1[i is in the group] and its standard error, (groups,); -inf and nan where there is no weight."""
-    largest = np.full(groups, -np.inf)
-    np.maximum.at(largest, group, log_weights)
-    weights = np.exp(log_weights - np.where(np.isfinite(largest), largest, 0.0)[group])
-    total, squares = (np.bincount(group, each, minlength=groups) for each in (weights, weights**2))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_mean = largest + np.log(total) - np.log(len(log_weights))
-        error = np.sqrt(np.maximum(squares / total**2 - 1 / len(log_weights), 0.0))
-    return log_mean, error
+        -inf and nan where there is no weight.
+        """
+        log_weights, count = self.log_weights, int(self.is_from_q.sum())
+        largest = np.full(groups, -np.inf)
+        np.maximum.at(largest, group, log_weights)
+        weights = np.exp(log_weights - np.where(np.isfinite(largest), largest, 0.0)[group])
+        total, squares = (np.bincount(group, each, minlength=groups) for each in (weights, weights**2))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_mean = largest + np.log(total) - np.log(count)
+            error = np.sqrt(np.maximum(squares / total**2 - 1 / count, 0.0))
+        return log_mean, error
 
 
 def log_mean_weight(log_weights: FloatArray) -> float:

@@ -6,13 +6,13 @@ With the share s, p(Y) is the marginal likelihood of the draws over 1 - s.
 """
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
 from phloem.arrays import BoolArray
 from phloem.inference.agreement import Measured
 from phloem.inference.chains import ChainTrees
+from phloem.inference.diagnostics import smooth
 from phloem.inference.draws import Draws, join, log_mean_weight
 from phloem.inference.evaluation import Estimated
 
@@ -28,12 +28,13 @@ def is_added(outside: Measured) -> bool:
 def with_outside(draws: Draws, trees: ChainTrees, is_outside: BoolArray, share: float) -> Draws:
     """The draws, and those trees of chains that are outside the support, with such a share of all weight.
 
-    The mean weight of all is p(Y), that of a topology's draws p(Y, τ), as without them. log Q(τ) of what Q cannot
-    generate is -inf.
+    Their weights relate to those of the draws as these are once smoothed, and all weights together over the number of
+    draws from Q are p(Y). log Q(τ) of what Q cannot generate is -inf.
     """
     added = np.flatnonzero(is_outside)
-    count, total = len(added), len(draws) + len(added)
-    log_evidence = log_mean_weight(draws.log_weights) + math.log(share) - math.log1p(-share)
+    count = len(added)
+    log_odds = math.log(share) - math.log1p(-share)
+    log_weight = log_mean_weight(smooth(draws.log_weights)) + log_odds + math.log(len(draws) / count)
     topologies, group = trees.topologies[added].distinct()
     outside = Draws(
         draws.taxa,
@@ -43,10 +44,9 @@ def with_outside(draws: Draws, trees: ChainTrees, is_outside: BoolArray, share: 
         trees.log_joint[added],
         np.full(count, -np.inf),
         np.zeros(count),
-        np.full(count, log_evidence + math.log(total / count)),
+        np.full(count, log_weight),
     )
-    inside = replace(draws, annealed=draws.log_weights + math.log(total / len(draws)))
-    return join([inside, outside])
+    return join([draws, outside])
 
 
 def of_both_parts(inside: Estimated, outside: Measured) -> Estimated:

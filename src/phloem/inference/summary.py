@@ -191,7 +191,7 @@ class Summary:
 def summarize_draws(draws: Draws, trust: Trust) -> DrawSummary:
     """What weighted draws say."""
     trees = draws.weighted()
-    log_weights = draws.log_weights
+    log_weights = draws.own_log_weights
     topologies = draws.topology_estimates()
     lengths = tree_lengths(trees)
     return DrawSummary(

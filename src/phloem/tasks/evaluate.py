@@ -135,9 +135,10 @@ def _bounds(rows: FloatArray, counts: Sequence[int] | None) -> dict[int, Estimat
 
 def _rows(run: Posterior) -> FloatArray:
     """Log weights by repeat; of draws that are too many to be kept, those of the first repeats."""
-    samples = min(run.summary.samples, len(run.draws))
-    repeats = len(run.draws) // samples
-    return run.draws.log_weights[: repeats * samples].reshape(repeats, samples)
+    log_weights = run.draws.own_log_weights
+    samples = min(run.summary.samples, len(log_weights))
+    repeats = len(log_weights) // samples
+    return log_weights[: repeats * samples].reshape(repeats, samples)
 
 
 def _compare(posterior: Posterior, reference: TreeSample) -> ReferenceComparison:

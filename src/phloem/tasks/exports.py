@@ -276,7 +276,7 @@ def _figures(posterior: Posterior, consensus: SummaryTree) -> Iterator[tuple[str
     yield (
         "weights",
         plot.weights(
-            posterior.draws.log_weights,
+            posterior.draws.own_log_weights,
             effective_samples=draws.effective_sample_size,
             pareto_k=draws.pareto_shape,
         ),

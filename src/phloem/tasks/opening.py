@@ -157,7 +157,7 @@ def summarize_runs(
     finished = all(run.is_finished for run in runs) and len(runs) == config.runs
     steps = min(run.summary.steps for run in runs)
     trust = judge(
-        draws.log_weights,
+        draws.own_log_weights,
         agreement,
         check,
         steps_done=steps,

@@ -202,7 +202,7 @@ def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = F
     """The result of a run in a few numbers. in_use: whether another process is training it."""
     config, inputs, measured = checkpoint.config, checkpoint.inputs, results.measured
     trust = judge(
-        measured.draws.log_weights,
+        measured.draws.own_log_weights,
         None,
         results.check,
         steps_done=results.steps_done,
