@@ -29,7 +29,7 @@ from phloem.variational.sbn import (
 
 Method = Literal["em", "average", "splits"]
 METHODS: tuple[Method, ...] = ("em", "average", "splits")
-REFIT_TOLERANCE, MOST_REFIT_ITERATIONS = 1e-5, 100
+REFIT_TOLERANCE, MOST_REFIT_ITERATIONS = 3e-4, 100  # nats a tree: more would fit noise
 FIRST_SMOOTHING = 1e-5  # the weight of every entry, as a share of the trees
 FIRST_PRIOR = 0.05  # what a table has from splits alone weighs as much as so many of the trees
 
