@@ -42,7 +42,7 @@ def test_both_parts_have_their_shares_and_all_evidence_is_as_it_should_be(anneal
     number = random.integers(0, 6, (10, 20))  # half of them are topologies 3 to 5, outside
     trees, share = chains(number), 0.2
     is_outside = number.ravel() >= 3
-    found = with_outside(inside, trees, is_outside, share)
+    found = with_outside(inside, trees, is_outside, Measured(share, 0.0))
     assert len(found) == 300 + is_outside.sum()
     is_inside = found.group < 3  # in the order of the draws, then of the chains
     np.testing.assert_array_equal(is_inside, np.arange(len(found)) < 300)
@@ -69,6 +69,37 @@ def test_both_parts_have_their_shares_and_all_evidence_is_as_it_should_be(anneal
     of_fifth = (number == 5).sum() / is_outside.sum() * share
     place = [row.tobytes() for row in found.topologies.parent].index(TOPOLOGIES.parent[5].tobytes())
     assert smoothed[found.group == place].sum() == pytest.approx(of_fifth)
+
+
+def test_no_more_trees_join_than_the_share_is_worth():
+    """As if the share's error were that of independent trees, some of which are outside."""
+    random = np.random.default_rng(3)
+    trees = chains(random.integers(3, 6, (10, 100)))
+    inside = draws(random.normal(LOG_EVIDENCE, 0.1, 3000), annealed=False)
+    share, error = 0.2, 0.02
+    found = with_outside(inside, trees, np.ones(1000, np.bool_), Measured(share, error))
+    worth = share * (1 - share) / error**2
+    assert (~found.is_from_q).sum() == round(share * worth) == 80
+    assert len(np.unique((found.log_joint[3000:] + 60) // 100)) == 10  # from every chain
+    estimates = found.topology_estimates()
+    outside = [
+        row.tobytes() not in {r.tobytes() for r in inside.topologies.parent}
+        for row in estimates.trees.topologies.parent
+    ]
+    p = estimates.trees.weights[outside]
+    np.testing.assert_allclose(estimates.error[outside], np.sqrt(p * (1 - p) / worth), rtol=0.1)
+    assert (estimates.log_evidence_error[outside] > 0.1).all()
+
+
+def test_own_draws_are_those_from_q_as_they_were():
+    inside = draws(np.random.default_rng(4).normal(LOG_EVIDENCE, 0.1, 30), annealed=False)
+    assert inside.own is inside
+    trees = chains(np.full((2, 5), 7))
+    found = with_outside(inside, trees, np.ones(10, np.bool_), Measured(0.1, 0.0)).own
+    np.testing.assert_array_equal(found.log_weights, inside.log_weights)
+    np.testing.assert_array_equal(found.group, inside.group)
+    np.testing.assert_array_equal(found.topologies.parent, inside.topologies.parent)
+    np.testing.assert_array_equal(found.branch_lengths, inside.branch_lengths)
 
 
 def test_the_marginal_likelihood_counts_both_parts_and_their_errors():

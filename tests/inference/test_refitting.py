@@ -166,6 +166,33 @@ def test_topologies_that_are_surely_drawn_count_by_their_evidence_alone():
     assert error(*found) < error(counted.topologies, counted.topology_weights())
 
 
+def test_topologies_that_are_hardly_ever_drawn_have_finite_weights():
+    model, target = trained()
+    part = refitting._draw(model, target, 50, RandomStream(2, "part"))
+    network = SubsplitNetwork(model.network.support, model.network.logits.detach() * 0)
+    with torch.no_grad():
+        network.logits.sub_(torch.arange(len(network.logits), dtype=torch.float64) * 50)
+    found = refitting._weigh([part._replace(network=network)])
+    log_q = network.log_prob(found.topologies).detach().numpy()
+    assert log_q.min() < -745  # exp of it is 0
+    assert np.isfinite(found.weights).all()
+    assert found.weights[log_q.argmin()] == found.weights.max()
+
+
+def test_a_fit_that_is_stopped_leaves_the_network_as_it_was():
+    model, target = trained()
+    before = model.network.logits.detach().clone()
+
+    def stop(share: float) -> None:
+        if share > 0.5:
+            assert not torch.equal(model.network.logits, before)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        refit_topologies(model, target, 4000, stream=RandomStream(1, "refitting"), progress=stop)
+    assert torch.equal(model.network.logits, before)
+
+
 def test_training_ends_with_it_once():
     config = dataclasses.replace(SHORT, refit=1.0)
     plain, _ = trained()

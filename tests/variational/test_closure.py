@@ -27,7 +27,9 @@ from phloem.variational.sbn import (
     closed_support,
     collect_support,
     frequent_topologies,
+    read_support,
     support_of,
+    write_support,
 )
 from reference.dictionary_sbn import close, em_step, probability, rootings, subsplits_of
 from reference.nested import from_parent, leaves
@@ -305,6 +307,15 @@ def test_taxa_with_equal_data_may_be_arranged_in_any_way(groups, trees):
     expected = [splits_of(parent, 7) <= wanted for parent in everything.parent]
     np.testing.assert_array_equal(support.generates(everything), expected)
     assert sum(expected) == trees
+
+
+def test_a_support_of_one_tree_with_identical_taxa_is_read_back(tmp_path):
+    tree = random_topologies(7, 1, stream=RandomStream(3, "tree"))
+    support = closed_support(sample_of(tree), identical=[np.array([4, 5, 6])])
+    write_support(support, tmp_path / "support.npz")
+    found = read_support(tmp_path / "support.npz")
+    assert found.closed
+    np.testing.assert_array_equal(found.divisions, support.divisions)
 
 
 def test_of_a_group_too_large_only_what_was_seen_counts(monkeypatch):

@@ -219,7 +219,12 @@ INFER_FLAGS: Final = Flags(
         Flag("--runs", "runs", "Independent runs."),
         *MODEL_FLAGS.flags,
         Flag("--credible", "support.credible", CREDIBLE_HELP),
-        Flag("--closure", "support.closure", f"{CLOSURE_HELP} auto: as chains find the posterior.", metavar="NAME"),
+        Flag(
+            "--closure",
+            "support.closure",
+            f"{CLOSURE_HELP} auto: clades if chains find the posterior wide, else none.",
+            metavar="NAME",
+        ),
         Flag(
             "--bootstrap-method",
             "support.method",

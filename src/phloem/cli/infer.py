@@ -71,7 +71,7 @@ def infer(
     *,
     settings: Settings[InferConfig],
 ) -> None:
-    """Infer the posterior over trees and branch lengths: bootstrap trees, training, evaluation, a report.
+    """Infer the posterior over trees and branch lengths: bootstrap trees, exploring, training, a report.
 
     Everything is kept in one directory. Ctrl-C stops a run with a checkpoint; --resume continues as if nothing had
     happened.
@@ -143,4 +143,5 @@ next:
         verdict = f"DO NOT TRUST these results. The trees of posterior.nex are worth {worth}. {trust.advice}"
         print("\n".join(["", *textwrap.wrap(verdict, terminal_width())]))
     elif not posterior.runs:
-        print("  phloem infer … --runs 2 --out ANOTHER  does a second run find the same?")
+        seed = posterior.config.seed + 1
+        print(f"  phloem infer … --seed {seed} --out ANOTHER  does a second run find the same?")

@@ -134,7 +134,8 @@ class SupportConfig:
         if not 0 < self.credible <= 1:
             raise ConfigError(f"--credible {self.credible:g}: give a share above 0, up to 1.")
         check_choice("--closure", self.closure, CLOSURES)
-        check_count("explore", self.explore, least=0, most=MOST_CHAINS)
+        if not (self.explore == 0 or 2 <= self.explore <= MOST_CHAINS):
+            raise ConfigError(f"explore {self.explore}: give 2 to {MOST_CHAINS:,} chains, or 0 for none.")
         check_choice("--bootstrap-method", self.method, BOOTSTRAP_METHODS)
         check_replicates("--bootstrap-replicates", self.replicates)
         check_tree_count("--bootstrap-trees", self.count, self.method, "--bootstrap-method")

@@ -66,7 +66,7 @@ def check_run(
     clades: with their probabilities by the draws that the starts are from, every one that a start has among them.
     """
     share = share_outside(trees, outside_support(trees.topologies, networks))
-    return ChainCheck(trees.chains, trees.rounds, share, clade_difference(splits, starts, clades))
+    return ChainCheck(trees.chains, trees.rounds, share, clade_difference(splits, starts, clades, clades))
 
 
 def share_outside(trees: ChainTrees, is_outside: BoolArray) -> Measured:
@@ -86,9 +86,14 @@ def outside_support(topologies: TopologyBatch, networks: Sequence[SubsplitNetwor
     return ~is_inside[group]
 
 
-def clade_difference(splits: ChainSplits, starts: TopologyBatch, clades: SplitFrequencies) -> CladeDifference:
-    """The clade of whose probability the run, which the starts are from, and its chains differ most."""
-    table = split_table([clades, splits.frequencies])
+def clade_difference(
+    splits: ChainSplits, starts: TopologyBatch, of_starts: SplitFrequencies, clades: SplitFrequencies
+) -> CladeDifference:
+    """The clade of whose probability a run and its chains differ most.
+
+    of_starts: by the draws that the starts are from. clades: by the run, whose draws may have more trees.
+    """
+    table = split_table([of_starts, clades, splits.frequencies])
     row_of = {members.tobytes(): row for row, members in enumerate(table.members)}
     chains = len(starts)
     share = np.zeros((len(table.members), chains))  # of a chain's trees that have the clade
@@ -96,18 +101,18 @@ def clade_difference(splits: ChainSplits, starts: TopologyBatch, clades: SplitFr
     has = np.zeros((len(table.members), chains), np.bool_)  # whether its start had it
     for chain, sets in enumerate(nontrivial_splits(starts)):
         has[[row_of[members.tobytes()] for members in sets], chain] = True
-    run = table.frequencies[:, 0]
-    value, error = _by_starts(share, has, run)
+    run = table.frequencies[:, 1]
+    value, error = _by_starts(share, has, table.frequencies[:, 0])
     differences = np.abs(value - run)
     worst = int(np.argmax(differences))
     beyond = float((differences - ERRORS * error).max(initial=0.0))
     return CladeDifference(float(run[worst]), Measured(float(value[worst]), float(error[worst])), beyond)
 
 
-def _by_starts(share: FloatArray, has: BoolArray, run: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Each clade's frequency, where chains whose starts had it count by its probability in the run, and its error."""
+def _by_starts(share: FloatArray, has: BoolArray, of_starts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Each clade's frequency, where chains whose starts had it count by its probability there, and its error."""
     value, variance = np.zeros(len(share)), np.zeros(len(share))
-    for kind, weight in ((has, run), (~has, 1 - run)):
+    for kind, weight in ((has, of_starts), (~has, 1 - of_starts)):
         count = kind.sum(axis=1)
         mean = (share * kind).sum(axis=1) / np.maximum(count, 1)
         spread = ((share - mean[:, None]) ** 2 * kind).sum(axis=1) / np.maximum(count - 1, 1)

@@ -91,7 +91,8 @@ class ChainPosterior:
     @property
     def is_run_off(self) -> bool:
         """Whether the run differs from the chains by more than their errors and more than hardly."""
-        return max(self.check.outside_beyond_errors, self.check.difference.beyond_errors) > NOTABLE
+        outside = 0.0 if self.check.added else self.check.outside_beyond_errors  # the run has trees for it
+        return max(outside, self.check.difference.beyond_errors) > NOTABLE
 
     def about(self) -> str:
         """What the trees are, in a sentence."""
@@ -131,6 +132,7 @@ def chains_from(
     trees = run_chains(target, draws.taxa, starts, rounds, stream=stream, threads=threads, progress=progress)
     splits = chain_splits(trees)
     check = check_run(trees, splits, starts.topologies, networks, clades)
+    check = check._replace(added=int((~draws.is_from_q).sum()))
     return ChainPosterior(trees, splits, convergence(trees, splits), check)
 
 
@@ -163,12 +165,14 @@ def check_draws(
     if progress:
         progress(0.0)
     stream = RandomStream(seed, "chain check")
+    of_starts = split_frequencies(draws.weighted().topology_sample())
     starts = starts_from(draws, chains, stream=stream)
     trees = run_chains(target, draws.taxa, starts, CHECK_ROUNDS, stream=stream, threads=threads, progress=progress)
     is_outside = outside_support(trees.topologies, networks)
     outside, added = share_outside(trees, is_outside), 0
     if adding and is_added(outside):
-        draws, added = with_outside(draws, trees, is_outside, outside.value), int(is_outside.sum())
+        draws = with_outside(draws, trees, is_outside, outside)
+        added = int((~draws.is_from_q).sum())
     clades = split_frequencies(draws.weighted().topology_sample())
-    difference = clade_difference(chain_splits(trees), starts.topologies, clades)
+    difference = clade_difference(chain_splits(trees), starts.topologies, of_starts, clades)
     return CheckedDraws(draws, ChainCheck(trees.chains, trees.rounds, outside, difference, added))

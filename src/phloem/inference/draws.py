@@ -29,7 +29,7 @@ TYPES = {
     "log_q_branches": np.float64,
 }
 USUAL_COUNT = 1000  # trees of a sample
-ANNEALED = "annealed"  # in the file of annealed draws only
+ANNEALED = "annealed"  # in the file of draws that were annealed, or have trees of chains among them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,6 +99,15 @@ class Draws:
     def own_log_weights(self) -> FloatArray:
         """Log weights of trees from Q, which say how good they are."""
         return self.log_weights[self.is_from_q]
+
+    @property
+    def own(self) -> "Draws":
+        """Those from Q alone."""
+        if self.is_from_q.all():
+            return self
+        collector = DrawCollector(most_nodes=np.iinfo(np.int64).max)
+        collector.extend(self, self.is_from_q)
+        return collector.draws(self.taxa)
 
     def weighted(self) -> GroupedTrees:
         """A weighted sample of the posterior: the draws with normalised weights, the largest of Q's smoothed."""
@@ -208,12 +217,13 @@ class DrawCollector:
         self._any_moved |= annealed is not None
         self._columns.append((group, lengths.astype(np.float32), *logarithms, log_weights[:count]))
 
-    def extend(self, draws: Draws) -> None:
-        """Add draws that were collected before."""
-        group = self._number(draws.topologies.parent)[draws.group]
+    def extend(self, draws: Draws, chosen: BoolArray | slice = slice(None)) -> None:
+        """Add draws that were collected before, all or some of them."""
+        used, number = np.unique(draws.group[chosen], return_inverse=True)
+        group = self._number(draws.topologies.parent[used])[number]
         self._any_moved |= draws.annealed is not None
-        logarithms = (draws.log_joint, draws.log_q_topology, draws.log_q_branches, draws.log_weights)
-        self._columns.append((group, draws.branch_lengths, *logarithms))
+        columns = (draws.branch_lengths, draws.log_joint, draws.log_q_topology, draws.log_q_branches, draws.log_weights)
+        self._columns.append((group, *(column[chosen] for column in columns)))
 
     def draws(self, taxa: tuple[str, ...]) -> Draws:
         """The collected draws."""

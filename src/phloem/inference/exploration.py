@@ -1,7 +1,8 @@
 """Before there is a Q: where is the posterior, and how wide is it? Short chains from bootstrap trees.
 
 Bootstrap trees are near the posterior but not of it. Chains that start from them find what they miss in seconds, and
-say how wide it is: whether the trees of one half of the chains are made of subsplits of the other half. Whether chains
+say how wide it is: whether the trees of one half of the chains are made of subsplits of the other half and of the
+bootstrap. Whether chains
 stay long enough in each mode does not matter, as training weighs what they found.
 """
 
@@ -20,7 +21,9 @@ from phloem.variational.sbn import support_of
 
 ROUNDS = 100  # of each chain; if the posterior is wide as many again, to get farther from the bootstrap
 START_LENGTH = 0.05  # of all branches: a round or two puts them right
-KEPT = 50  # rounds of each chain, its last: trees of a chain whose beginning is forgotten, unless it was long ago
+KEPT = (
+    0.5  # of each chain's rounds, its last: before that it was on its way from the bootstrap; later parts count whole
+)
 WIDE = 0.75  # of the trees of half of the chains, if a support of all others generates fewer
 
 
@@ -54,19 +57,20 @@ def explore(
             threads=threads,
             progress=lambda share: progress((part + share) / 2),
         )
-        return found, found.select(found.by_chain[:, -(KEPT, ROUNDS)[part] :].ravel())
+        kept = round(KEPT * ROUNDS / found.every) if part == 0 else found.by_chain.shape[1]
+        return found, found.select(found.by_chain[:, -kept:].ravel())
 
     found, trees = advance(_starts(samples, chains, stream.named("starts")), 0)
-    is_wide = _coverage(samples, trees) < WIDE
+    is_wide = _coverage(samples, trees, chains) < WIDE
     if is_wide:
         found, trees = advance(_ends(found), 1)
     progress(1.0)
     return Exploration(trees.distinct().normalized(), chains, ROUNDS * (1 + is_wide), is_wide)
 
 
-def _coverage(samples: Sequence[TreeSample], trees: TreeSample) -> float:
+def _coverage(samples: Sequence[TreeSample], trees: TreeSample, chains: int) -> float:
     """The share of the trees of every other chain that a support of the samples and the other chains generates."""
-    is_held_out = np.arange(len(trees)) // KEPT % 2 == 1
+    is_held_out = np.arange(len(trees)) // (len(trees) // chains) % 2 == 1
     known = merge([*samples, trees[~is_held_out]])
     held_out = trees[is_held_out].distinct()
     covered = support_of(known.taxa, known.topologies).generates(held_out.topologies)

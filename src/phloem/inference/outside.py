@@ -25,14 +25,19 @@ def is_added(outside: Measured) -> bool:
     return outside.value - ERRORS * outside.error >= LEAST_ADDED and outside.value <= MOST_ADDED
 
 
-def with_outside(draws: Draws, trees: ChainTrees, is_outside: BoolArray, share: float) -> Draws:
-    """The draws, and those trees of chains that are outside the support, with such a share of all weight.
+def with_outside(draws: Draws, trees: ChainTrees, is_outside: BoolArray, outside_share: Measured) -> Draws:
+    """The draws, and trees of chains that are outside the support, with such a share of all weight.
+
+    Neighbours in a chain are alike. So no more trees join than independent ones would be outside if the share's error
+    were theirs, evenly spaced over all chains: standard errors then are right for both parts.
 
     Their weights relate to those of the draws as these are once smoothed, and all weights together over the number of
     draws from Q are p(Y). log Q(τ) of what Q cannot generate is -inf.
     """
-    added = np.flatnonzero(is_outside)
-    count = len(added)
+    share, error = outside_share
+    found = np.flatnonzero(is_outside)
+    count = max(1, min(len(found), round(share**2 * (1 - share) / error**2) if error else len(found)))
+    added = found[(np.arange(count) * len(found)) // count]
     log_odds = math.log(share) - math.log1p(-share)
     log_weight = log_mean_weight(smooth(draws.log_weights)) + log_odds + math.log(len(draws) / count)
     topologies, group = trees.topologies[added].distinct()

@@ -38,6 +38,9 @@ MORE_TREES = 0.5  # of the trees: about as many new topologies get lengths
 PRIORS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 
 
+RARE = -20.0  # logarithm of how often a topology is expected; if less, that is the probability that it is drawn
+
+
 class _Trees(NamedTuple):
     """Trees, with each topology that was drawn among them, and what they were drawn from."""
 
@@ -66,6 +69,17 @@ def refit_topologies(
 
     draws: for the second fit. Where few draws are effective, the network changes little.
     """
+    network, before = model.network, model.network.logits.detach().clone()
+    try:
+        _refit(model, target, draws, stream, progress)
+    except BaseException:  # a request to stop: what resumes begins with the first fit again
+        network.logits.data.copy_(before)
+        raise
+
+
+def _refit(
+    model: JointModel, target: TreePosterior, draws: int, stream: RandomStream, progress: Callable[[float], None]
+) -> None:
     network = model.network
     known: list[_Trees] = []
     for number, share in enumerate(SHARES):
@@ -97,7 +111,7 @@ def _best_prior(network: SubsplitNetwork, one: _Weighed, other: _Weighed) -> flo
 def _draw(model: JointModel, target: TreePosterior, count: int, stream: RandomStream) -> _Trees:
     """Draw so many trees, then more topologies, of which those get lengths that none of the trees has."""
     network = SubsplitNetwork(model.network.support, model.network.logits.detach().clone())
-    drawn = DrawCollector()
+    drawn = DrawCollector(most_nodes=np.iinfo(np.int64).max)
     draw_log_weights(model, target, count, stream=stream.named("trees"), keep=drawn)
     seen = {row.tobytes() for row in drawn.draws(network.support.taxa).topologies.parent}
     # How many to draw must not depend on what was drawn, or inclusion probabilities would be wrong.
@@ -135,10 +149,13 @@ def _weigh(parts: Sequence[_Trees]) -> _Weighed:
     with np.errstate(divide="ignore", invalid="ignore"):  # topologies of which all draws are impossible
         relative = np.nan_to_num(np.exp(log_evidence - largest[draws.group]))
         log_mean = largest + np.log(np.bincount(draws.group, relative) / count)
-        log_missed = np.zeros(len(count))
+        log_missed, log_expected = np.zeros(len(count)), np.full(len(count), -np.inf)
         for part in parts:
-            log_missed += part.drawn * np.log1p(-np.minimum(np.exp(_log_probs(part.network, draws.topologies)), 1))
-    return _Weighed(draws.topologies, shares(log_mean - np.log(-np.expm1(log_missed))))
+            log_q = _log_probs(part.network, draws.topologies)
+            log_missed += part.drawn * np.log1p(-np.minimum(np.exp(log_q), 1))
+            log_expected = np.logaddexp(log_expected, math.log(part.drawn) + log_q)
+        log_drawn = np.where(log_expected < RARE, log_expected, np.log(-np.expm1(log_missed)))
+    return _Weighed(draws.topologies, shares(log_mean - log_drawn))
 
 
 def _log_probs(network: SubsplitNetwork, topologies: TopologyBatch) -> FloatArray:

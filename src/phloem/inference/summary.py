@@ -196,7 +196,7 @@ def summarize_draws(draws: Draws, trust: Trust) -> DrawSummary:
     lengths = tree_lengths(trees)
     return DrawSummary(
         draws=DrawQuality(
-            count=len(draws),
+            count=len(log_weights),
             effective_sample_size=effective_sample_size(smooth(log_weights)),
             unsmoothed_effective_sample_size=effective_sample_size(log_weights),
             pareto_shape=pareto_shape(log_weights),

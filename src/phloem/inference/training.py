@@ -29,7 +29,7 @@ from phloem.target.posterior import TreePosterior
 from phloem.variational.joint import JointModel
 
 HELD_RAMP = 0.4  # of what the settings say: no modes must be found, only lengths that fit
-HELD = "is_held"  # in the state
+HELD, LOGITS = "is_held", "model.network.logits"  # in the state
 WINDOW = 10  # reports at full temperature that decide whether training stops
 LEAST_RISE = 0.05  # nats over the window: less than the error of most marginal likelihoods
 DECAY, SQUARE_DECAY, EPSILON = 0.9, 0.999, 1e-8  # of Adam
@@ -271,6 +271,13 @@ class Training(Trainable):
     def is_done(self, reports: "list[Report]") -> bool:
         """Whether all steps are taken or, if the config says so, the bound has stopped rising."""
         return super().is_done(reports) or (self.config.stop == "auto" and is_flat(reports))
+
+
+def start_in(state: dict[str, AnyArray]) -> tuple[torch.Tensor | None, bool]:
+    """From where another training like the one with this state starts: logits of Q(τ), and whether they are held."""
+    if not state.get(HELD, np.zeros(1, np.bool_))[0]:
+        return None, False
+    return torch.from_numpy(state[LOGITS].copy()), True
 
 
 class Report(NamedTuple):

@@ -27,7 +27,7 @@ SHRINK = (1.01, 1.05)  # R̂ (Vehtari et al. 2021)
 LIKELIHOOD_DIFFERENCE = (0.2, 1.0)  # nats; smaller ones do not matter, whatever their errors
 ADDED = "Trees of those chains stand for it, and the marginal likelihood counts it: what matters is its error."
 NOT_ADDED = "The marginal likelihood lacks it, and so do the topologies."
-MORE_CHAINS = "more chains (--set evaluation.chains=400) make what lies outside the support more certain"
+MORE_CHAINS = "in a new run more chains (--set evaluation.chains=400) make what lies outside the support more certain"
 TAKE_CHAINS = "take trees of chains instead (phloem sample --chains 400)"
 RESUME = "Finish training with phloem infer --resume."
 # All networks can do what the tables can, and more; so can the warped family what lognormals can.
@@ -197,7 +197,7 @@ def _checked(check: ChainCheck) -> list[Finding]:
             "Outside the support",
             percent(outside)
             + (f", which {counted(check.added, 'tree')} of the chains stand for" if check.added else ""),
-            _level(outside.error, ADDED_ERROR) if check.added else _level(check.outside_beyond_errors, OUTSIDE),
+            _outside_level(check),
             f"The share of the posterior on trees that Q cannot generate, by {chains} that began at the draws and went "
             f"where they liked. Weights cannot see it. {ADDED if check.added else NOT_ADDED}",
         ),
@@ -210,6 +210,15 @@ def _checked(check: ChainCheck) -> list[Finding]:
             "from them stay one. Differences within three standard errors do not count.",
         ),
     ]
+
+
+def _outside_level(check: ChainCheck) -> Level:
+    """Trees that stand for what is outside leave its error, but short chains may not have seen the most of much."""
+    by_share = _level(check.outside_beyond_errors, OUTSIDE)
+    if not check.added:
+        return by_share
+    by_error = _level(check.outside.error, ADDED_ERROR)
+    return max(by_error, "usable" if by_share == "do not trust" else "good", key=LEVELS.index)
 
 
 def percent(share: Measured) -> str:
@@ -235,7 +244,7 @@ def _advice_by_chains(checked: Level, weights: Level, *, added: bool) -> str:
     if checked == "do not trust":
         return f"The run misses much of the posterior, which longer training does not mend: {TAKE_CHAINS}."
     if checked == "usable" and weights != "do not trust" and added:
-        return f"Good enough to work with; {MORE_CHAINS}."
+        return f"Good enough to work with: {MORE_CHAINS}."
     if checked == "usable" and weights != "do not trust":
         return f"Good enough to work with, but the run misses a part of the posterior. To have it, {TAKE_CHAINS}."
     return ""

@@ -58,13 +58,9 @@ def describe_estimates(summary: Summary, width: int) -> Iterator[str]:
     estimates = f"(means and standard deviations of {estimates} from {trees} each)"
     yield from textwrap.wrap(estimates, width)
     if summary.annealed is not None:
-        yield from textwrap.wrap(annealing(summary.annealed, summary.draws.count - _added(summary)), width)
+        yield from textwrap.wrap(annealing(summary.annealed, summary.draws.count), width)
     if summary.check is not None and summary.check.added:
         yield from textwrap.wrap(added(summary.check), width)
-
-
-def _added(summary: Summary) -> int:
-    return 0 if summary.check is None else summary.check.added
 
 
 def describe_estimate(estimate: Estimated) -> str:

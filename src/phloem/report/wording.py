@@ -47,7 +47,7 @@ def added(check: "ChainCheck") -> str:
     """What was added to the draws, in a sentence."""
     share, error = check.outside
     return (
-        f"{percent(share)} {error_bar(error)} of the posterior lie outside the support of Q: among the draws "
+        f"{percent(share)} {error_bar(error)} of the posterior lies outside the support of Q: among the draws "
         f"{count(check.added, 'tree')} of Markov chains stand for it, and the marginal likelihood counts it."
     )
 

@@ -22,7 +22,7 @@ from phloem.features.convolutions import Convolution
 from phloem.inference.chain_posterior import check_draws
 from phloem.inference.measurement import checked_measurement, measure
 from phloem.inference.particles import Estimator
-from phloem.inference.training import Report, Reporter, Training
+from phloem.inference.training import Report, Reporter, Training, start_in
 from phloem.interrupts import held
 from phloem.kernels.jit import compiled_count
 from phloem.runs.checkpoints import Checkpoint, parse_interval
@@ -54,6 +54,7 @@ from phloem.trees.sample import TreeSample
 from phloem.variational.families import BranchDistribution
 from phloem.variational.sbn import SubsplitSupport, support_arrays, write_support
 
+EXPLORED = "their trees join the support, and training starts from them"
 WIDE = (
     "the posterior is wide: the support has all trees that consist of clades that chains found, and training starts "
     "from how often they found each"
@@ -99,8 +100,10 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
             directory.record(config, provenance, seed=config.seed, command=request.run.command)
         collected = _collect(trees, target, saved, options, progress)
         inputs = RunInputs(source, patterns, collected.support, request.own)
-        start, held = collected.logits, collected.exploration is not None
-        trainings = [inputs.training(own_config, target, start, held=held) for own_config in run_configs(config)]
+        stays = collected.held and config.training.refit > 0  # without a last fit nothing else would train Q(τ)
+        trainings = [
+            inputs.training(own_config, target, collected.logits, held=stays) for own_config in run_configs(config)
+        ]
         checkpoints = [
             replace(found, inputs=inputs)
             if found
@@ -308,7 +311,9 @@ def _collect(
     """The support, which must be that of the checkpoints."""
     if trees is None:
         assert saved.first is not None
-        return Collected(saved.first.inputs.support, None, None)  # checkpoints have what training started from
+        # Checkpoints have what training started from, also for a run that has lost its own.
+        logits, held = start_in(saved.first.training)
+        return Collected(saved.first.inputs.support, logits, None, held)
     if trees.bootstrap:
         progress(Notice(trees.bootstrap, urgent=False))
     collected = trees.collect(target, options.threads, progress=lambda phase, share: progress(News(1, phase, share)))
@@ -322,8 +327,14 @@ def _collect(
                 f"{saved.directory.path}: is a run with another support than these trees give. Leave --trees out to "
                 "resume with its own, or start again with --force."
             )
-    if collected.exploration is not None and collected.exploration.is_wide and support.closed:
-        progress(Notice(WIDE, urgent=False))
+    if collected.exploration is not None:
+        found = collected.exploration
+        told = (
+            f"{counted(found.chains, 'chain')} of {counted(found.rounds, 'round')} explored the posterior: {EXPLORED}"
+        )
+        progress(Notice(told, urgent=False))
+        if found.is_wide and support.closed:
+            progress(Notice(WIDE, urgent=False))
     return collected
 
 

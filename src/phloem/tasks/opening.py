@@ -93,7 +93,7 @@ def open_posterior(
             )
     if not children:
         return runs[0]
-    draws = join([run.draws for run in runs])
+    draws = join([run.draws.own for run in runs])
     config = directory.read_config() or replace(runs[0].config, runs=len(children))
     check = None
     if drawing is not None and all(run.is_finished for run in runs):
@@ -115,7 +115,7 @@ def combine_runs(
 
     Chains from the draws of all of them check the result.
     """
-    draws = join([run.draws for run in runs])
+    draws = join([run.draws.own for run in runs])
     check = _check_runs(runs, draws, config, config.seed, threads, progress)
     summary = summarize_runs(runs, draws, config, check)
     write_tables(directory, draws)
@@ -153,7 +153,7 @@ def summarize_runs(
 
     check: by chains from all draws. in_use: whether another process is training them.
     """
-    agreement = compare_runs([run.draws for run in runs])
+    agreement = compare_runs([run.draws.own for run in runs])
     finished = all(run.is_finished for run in runs) and len(runs) == config.runs
     steps = min(run.summary.steps for run in runs)
     trust = judge(

@@ -177,7 +177,7 @@ class Posterior:
         if self.kept is not None:
             return self.kept
         return (
-            join([run.draws for run in self.runs])
+            join([run.draws.own for run in self.runs])
             if self.runs
             else read_draws(infer_run(self.directory).checksums.check(DRAWS))
         )

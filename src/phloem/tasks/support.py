@@ -113,7 +113,8 @@ class Collected(NamedTuple):
 
     support: SubsplitSupport
     logits: Tensor | None  # None where all are zero
-    exploration: Exploration | None  # by which the logits are near the posterior
+    exploration: Exploration | None
+    held: bool = False  # whether the logits are near the posterior, by exploring chains
 
 
 class SupportSource:
@@ -176,11 +177,11 @@ class SupportSource:
         if closure == "clades":
             trees = topologies if found is None else found.trees
             support = closed_support(trees, identical=_identical(self._alignment))
-            return Collected(support, first_network(support, trees).logits.detach(), found)
+            return Collected(support, first_network(support, trees).logits.detach(), found, found is not None)
         if found is None:
             return Collected(support_of(topologies.taxa, topologies.topologies), None, None)
         support = support_of(topologies.taxa, merge([topologies, found.trees]).topologies)
-        return Collected(support, first_network(support, found.trees).logits.detach(), found)
+        return Collected(support, first_network(support, found.trees).logits.detach(), found, True)
 
     def _bootstrapped(
         self, settings: BootstrapConfig, threads: int | None, progress: Callable[[Preparation, float], None]

@@ -562,7 +562,9 @@ def support_from(path: Path, arrays: Arrays) -> SubsplitSupport:
     except BadArgument as reason:
         raise _damaged(path, str(reason)) from None
     one_topology = len(support.splits) == 2 * len(taxa) - 3
-    if (topology_count == 1 and not one_topology) or (one_topology and (np.diff(support.starts)[1:] > 1).any()):
+    if (topology_count == 1 and not one_topology and not support.closed) or (
+        one_topology and (np.diff(support.starts)[1:] > 1).any()
+    ):
         raise _damaged(path, "it claims one topology but has tables for more")
     return support
 
