@@ -150,7 +150,6 @@ def test_parts_that_do_not_fit_are_refused(tmp_path, part, change, message):
         ("pairs", put((0, 1), 10**6), "out of range"),
         ("pairs", lambda a: np.concatenate([a, a[:1]]), "not distinct"),
         ("pairs", lambda a: a[:40], "no table"),
-        ("topology_count", lambda a: np.array(1), "one topology"),
         ("splits_left_out", lambda a: np.array([1]), "number of splits"),
         ("splits_left_out", lambda a: np.array(1.0), "number of splits"),
     ],
