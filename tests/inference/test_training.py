@@ -15,7 +15,7 @@ from phloem.errors import BadArgument, TaxonMismatch, TrainingFailed
 from phloem.inference import training as training_module
 from phloem.inference.evaluation import evaluate
 from phloem.inference.particles import draw_particles
-from phloem.inference.training import Report, Training, train
+from phloem.inference.training import Report, Training, start_in, train
 from phloem.interrupts import stoppable
 from phloem.kernels.philox import fill_normal_rows
 from phloem.random_streams import RandomStream
@@ -121,6 +121,20 @@ def test_a_network_is_held_while_lengths_are_trained_and_fitted_in_the_end():
     resumed.finish()
     assert torch.equal(resumed.model.network.logits, network.logits)
     assert torch.equal(resumed.model.branches.table, branches.table)
+
+
+def test_another_training_starts_where_a_held_one_did():
+    model, target = example("split")
+    for held in (False, True):
+        training = Training(model, target, PLAIN, seed=1, held=held)
+        logits, is_held = start_in(training.state())
+        assert is_held == held
+        assert (logits is None) == (not held)
+        if logits is not None:
+            assert torch.equal(logits, model.network.logits)
+            assert logits.data_ptr() != model.network.logits.data_ptr()
+    earlier = {name: array for name, array in training.state().items() if name != "is_held"}
+    assert start_in(earlier) == (None, False)
 
 
 def test_a_held_network_is_the_same_and_gets_no_gradient_until_it_is_released():

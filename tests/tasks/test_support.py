@@ -16,7 +16,7 @@ from phloem.errors import ConfigError, FileProblem, ProgramProblem
 from phloem.inference.exploration import Exploration
 from phloem.search.bootstrap import BootstrapProgress
 from phloem.tasks.infer import WIDE
-from phloem.tasks.run_files import build_target
+from phloem.tasks.run_files import build_target, infer_run
 from phloem.tasks.support import Collected, SupportSource
 from phloem.variational.fitting import first_network
 from phloem.variational.sbn import SubsplitNetwork
@@ -173,6 +173,19 @@ def test_of_a_wide_posterior_the_support_is_closed_and_training_starts_from_the_
     assert phases[:4] == ["bootstrap", "exploring", "support", "training"]
     again = phloem.infer(seven, runs=1, out=tmp_path / "run", resume=True, progress=False, **settings)
     assert again.summary == found.summary
+
+
+@pytest.mark.parametrize("refit", [0.0, 5.0])
+def test_topologies_are_held_only_where_a_last_fit_trains_them(seven, tmp_path, monkeypatch, explored, refit):
+    FakeIqtree(tmp_path, monkeypatch)(SEVEN_TREES)
+    explored(NEW, is_wide=False)
+    told = []
+    settings = TINY | {"training": {"steps": 2, "refit": refit}}
+    phloem.infer(seven, runs=1, out=tmp_path / "run", progress=told.append, **settings)
+    checkpoint, _ = infer_run(tmp_path / "run").checkpoints.newest()
+    assert checkpoint is not None
+    assert checkpoint.training["is_held"].tolist() == [refit > 0]
+    assert any("explored the posterior" in event.text for event in told if isinstance(event, Notice))
 
 
 def test_given_trees_are_the_support_and_nothing_is_explored(tmp_path, explored):
