@@ -165,7 +165,8 @@ def test_of_a_wide_posterior_the_support_is_closed_and_training_starts_from_the_
         assert not notices
         return
     assert network.support.closed
-    assert notices == [WIDE]
+    assert len(notices) == 1
+    assert notices[0].endswith(WIDE)
     trees = phloem.trees.parse_newick(NEW.split(), taxa=found.taxa).distinct()
     expected = first_network(network.support, trees).log_prob(trees.topologies)
     assert torch.allclose(network.log_prob(trees.topologies), expected, atol=1e-6)

@@ -21,9 +21,7 @@ from phloem.variational.sbn import support_of
 
 ROUNDS = 100  # of each chain; if the posterior is wide as many again, to get farther from the bootstrap
 START_LENGTH = 0.05  # of all branches: a round or two puts them right
-KEPT = (
-    0.5  # of each chain's rounds, its last: before that it was on its way from the bootstrap; later parts count whole
-)
+KEPT = 0.5  # of a chain's rounds, the last: before, it is on its way from the bootstrap. Rounds added later all count
 WIDE = 0.75  # of the trees of half of the chains, if a support of all others generates fewer
 
 

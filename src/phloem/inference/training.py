@@ -169,8 +169,8 @@ class StepInfo(NamedTuple):
 class Training(Trainable):
     """A model being trained towards a target. The random numbers of a step depend on the seed and its number alone.
 
-    held: whether Q(τ) stays where it is, near the posterior, while branch lengths are trained. Either way it is fitted
-    to weighted draws at the end. estimator: in place of the one that the config names.
+    held: whether Q(τ) stays where it is, near the posterior, while branch lengths are trained. If the config says
+    so, it is fitted at the end either way. estimator: in place of the one that the config names.
     """
 
     name = "training"
@@ -258,7 +258,7 @@ class Training(Trainable):
         return replace(self._settings, ramp=HELD_RAMP * self._settings.ramp) if self.held else self._settings
 
     def finish(self, progress: Callable[[float], None] = lambda _share: None) -> bool:
-        """Fit Q(τ) to weighted draws, if the config says so and it has not been done; returns whether it was."""
+        """Fit Q(τ) to topologies that it draws, once, if the config says so; returns whether it was done now."""
         self.model.network.release()
         if self._is_refitted or not self.config.refit:
             return False

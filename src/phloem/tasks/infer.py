@@ -56,7 +56,7 @@ from phloem.variational.sbn import SubsplitSupport, support_arrays, write_suppor
 
 EXPLORED = "their trees join the support, and training starts from them"
 WIDE = (
-    "the posterior is wide: the support has all trees that consist of clades that chains found, and training starts "
+    "which is wide: the support has all trees that consist of clades that chains found, and training starts "
     "from how often they found each"
 )
 Progress = Callable[[Event], None]
@@ -312,8 +312,8 @@ def _collect(
     if trees is None:
         assert saved.first is not None
         # Checkpoints have what training started from, also for a run that has lost its own.
-        logits, held = start_in(saved.first.training)
-        return Collected(saved.first.inputs.support, logits, None, held)
+        logits, is_held = start_in(saved.first.training)
+        return Collected(saved.first.inputs.support, logits, None, is_held)
     if trees.bootstrap:
         progress(Notice(trees.bootstrap, urgent=False))
     collected = trees.collect(target, options.threads, progress=lambda phase, share: progress(News(1, phase, share)))
@@ -329,12 +329,9 @@ def _collect(
             )
     if collected.exploration is not None:
         found = collected.exploration
-        told = (
-            f"{counted(found.chains, 'chain')} of {counted(found.rounds, 'round')} explored the posterior: {EXPLORED}"
-        )
-        progress(Notice(told, urgent=False))
-        if found.is_wide and support.closed:
-            progress(Notice(WIDE, urgent=False))
+        told = f"{counted(found.chains, 'chain')} of {counted(found.rounds, 'round')} explored the posterior"
+        is_closed = found.is_wide and support.closed
+        progress(Notice(f"{told}, {WIDE}" if is_closed else f"{told}: {EXPLORED}", urgent=False))
     return collected
 
 

@@ -71,7 +71,7 @@ def fit_network(
     closure: of the support (see `collect_support`). On a closed one "em" starts with most rootings on rare splits, and
     subsplits that no tree has get a probability from smoothing alone. Trees with splits that it leaves out do not
     count. "splits" fits the frequencies of splits, on a closed support (see `fit_potentials`): the best predictor where
-    nearly all trees of the sample differ.
+    nearly all trees of the sample differ; its iterations are its own, and are told as one.
     """
     if method not in METHODS:
         raise BadArgument(f"unknown method {method}: choose one of {', '.join(METHODS)}.")

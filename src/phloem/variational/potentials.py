@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 
 from phloem.arrays import FloatArray, IntArray, LongArray
 from phloem.errors import BadArgument
-from phloem.kernels.variational.potentials import sum_products
+from phloem.kernels.variational.sbn import sum_products
 from phloem.trees.splits import unpack_bits
 from phloem.variational.sbn import SubsplitNetwork, SubsplitSupport
 

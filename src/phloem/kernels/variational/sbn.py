@@ -1,4 +1,5 @@
-"""The arithmetic of subsplit networks: tables, samples, the probabilities of all rootings, and counts of used entries.
+"""The arithmetic of subsplit networks: tables, samples, the probabilities of all rootings, counts of used
+entries, and sums over all trees of a closed support.
 
 A tree comes with its subsplit indices (`subsplits.py`): entries[v, i, s] is the table entry of the subsplit that node v
 shows to its neighbour i beside sister s, -1 where there is none. Entries 0 to splits-1 are the root splits.
@@ -257,3 +258,52 @@ def add_count(counts: Pointer, entry: int, weight: float) -> None:
     """Count an entry if it is in the support; rootings that need others have weight zero."""
     if entry >= 0:
         counts[entry] += weight
+
+
+@kernel
+def sum_products(
+    potentials: FloatArray,
+    halves: IntArray,
+    children: IntArray,
+    starts: LongArray,
+    order: LongArray,
+    log_sums: FloatArray,
+    log_shares: FloatArray,
+) -> None:
+    """Sums over the trees of each clade, weighted by the product of their splits' weights.
+
+    Fill log_sums (tables) and log_shares (entries). potentials: logarithms of the weights, (splits,).
+
+    halves and children (entries, 2) are the splits of an entry's two halves and their tables, -1 - taxon for a single
+    taxon. `order` has all tables but that of the root splits, halves before the clades that they make up.
+
+    A table's sum is over the trees of its clade, its share the part of each of its entries. An entry of table 0 gets
+    no share but the sum over all trees that have the split.
+    """
+    weights, sums, shares = at(potentials, 0), at(log_sums, 0), at(log_shares, 0)
+    for place in range(len(order)):
+        table = order[place]
+        first, end = starts[table], starts[table + 1]
+        largest = -math.inf
+        for entry in range(first, end):
+            value = side_sum(weights, sums, at(halves, 2 * entry), at(children, 2 * entry), 0)
+            value += side_sum(weights, sums, at(halves, 2 * entry), at(children, 2 * entry), 1)
+            shares[entry] = value
+            largest = max(largest, value)
+        total = 0.0
+        for entry in range(first, end):
+            total += math.exp(shares[entry] - largest)
+        sums[table] = largest + math.log(total)
+        for entry in range(first, end):
+            shares[entry] -= sums[table]
+    for split in range(starts[1]):
+        value = side_sum(weights, sums, at(halves, 2 * split), at(children, 2 * split), 0)
+        value += side_sum(weights, sums, at(halves, 2 * split), at(children, 2 * split), 1)
+        shares[split] = value - weights[split]  # both sides have it
+
+
+@kernel
+def side_sum(weights: Pointer, sums: Pointer, halves: Pointer, children: Pointer, side: int) -> float:
+    """The log-sum over the trees of one half, with the weight of its own split."""
+    child = children[side]
+    return weights[halves[side]] + (sums[child] if child >= 0 else 0.0)
