@@ -22,8 +22,9 @@ from support.fake_iqtree import SEVEN, SEVEN_TREES, FakeIqtree
 from support.messages import assert_says
 
 PRIMATES = ["infer", "primates", "--trees", "primates"]  # a bootstrap would take longer than the run
-SHORT = ["--steps", "200", "--seed", "3", "--runs", "1", "--repeats", "5"]
-TINY = ["--steps", "5", "--branches", "split", "--runs", "1", "--samples", "20", "--repeats", "2"]
+SHORT = ["--model", "JC", "--steps", "200", "--seed", "3", "--runs", "1", "--repeats", "5"]
+SMALLEST = ["--steps", "5", "--branches", "split", "--runs", "1", "--samples", "20", "--repeats", "2"]
+TINY = ["--model", "JC", *SMALLEST]
 RESULTS = infer_run(".").needed
 FILES = {"checkpoints", ".lock", "SHA256SUMS", *RESULTS, *EXPORTS}
 

@@ -21,6 +21,8 @@ from support.waiting import LIMIT, wait_until
 
 # Many particles make steps slow enough to be killed among, and few steps make the whole quick.
 SLOW_STEPS = [
+    "--model",
+    "JC",
     "--steps",
     "400",
     "--branches",

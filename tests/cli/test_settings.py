@@ -34,7 +34,7 @@ def shown(capsys, *options: str) -> dict[str, Any]:
 
 
 # For every flag its setting, the options that it needs beside it, its text, and the value that it sets.
-GAMMA = ["--gamma", "4", "--alpha", "0.5"]
+GAMMA = ["--model", "JC", "--gamma", "4", "--alpha", "0.5"]
 INFER_CASES = {
     "--branches": ("branches", [], "psp", "psp"),
     "--family": ("family", [], "lognormal", "lognormal"),
@@ -43,17 +43,12 @@ INFER_CASES = {
     "--prior-rate": ("prior_rate", [], "5", 5.0),
     "--seed": ("seed", [], "7", 7),
     "--runs": ("runs", [], "3", 3),
-    "--model": ("model.name", [], "f81", "F81"),
-    "--kappa": ("model.kappa", ["--set", "model.name=TN93", "--set", "model.kappa=[1, 1]"], "2,3", (2.0, 3.0)),
+    "--model": ("model.name", ["--set", "model.name=JC"], "f81", "F81"),
+    "--kappa": ("model.kappa", ["--set", "model.name=TN93"], "2,3", (2.0, 3.0)),
     "--frequencies": ("model.frequencies", ["--model", "F81"], ".1,.2,.3,.4", (0.1, 0.2, 0.3, 0.4)),
-    "--rates": (
-        "model.rates",
-        ["--set", "model.name=SYM", "--set", "model.rates=[1,1,1,1,1,1]"],
-        "1,2,3,4,5,6",
-        (1.0, 2, 3, 4, 5, 6),
-    ),
-    "--gamma": ("model.gamma", ["--set", "model.gamma=8", "--alpha", "0.5"], "4", 4),
-    "--alpha": ("model.alpha", ["--set", "model.alpha=9", "--gamma", "4"], "0.5", 0.5),
+    "--rates": ("model.rates", ["--model", "SYM"], "1,2,3,4,5,6", (1.0, 2, 3, 4, 5, 6)),
+    "--gamma": ("model.gamma", ["--alpha", "0.5"], "8", 8),
+    "--alpha": ("model.alpha", [], "0.5", 0.5),
     "--median-rates": ("model.median_rates", GAMMA, None, True),
     "--invariant": ("model.invariant", [], "0.1", 0.1),
     "--credible": ("support.credible", [], "0.9", 0.9),

@@ -89,7 +89,7 @@ def test_inferences_that_make_no_sense_are_refused(settings, what):
         ({"count": 1000.5}, "--bootstrap-trees 1000.5: give a whole number"),
         ({"count": 0}, "--bootstrap-trees 0: give a whole number"),
         ({"method": "raxml"}, "--bootstrap-method 'raxml': choose one of auto, iqtree, embedded"),
-        ({"method": "embedded", "model": "MFP"}, "--bootstrap-model 'MFP': give JC, K80"),
+        ({"method": "embedded", "model": "MFP"}, "--bootstrap-model 'MFP': give one of JC, K80"),
         ({"model": "-redo"}, "--bootstrap-model '-redo': give one of IQ-TREE's names"),
     ],
 )

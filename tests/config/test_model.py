@@ -23,25 +23,30 @@ from support.models import GOOD
 def test_every_model_takes_its_parameters_and_no_others(name):
     ModelConfig(name, **GOOD[name])
     for parameter, value in {"kappa": (2.0,), "frequencies": (0.25,) * 4, "rates": (1.0,) * 6}.items():
-        if parameter in GOOD[name] and parameter != "frequencies":
-            without = {key: kept for key, kept in GOOD[name].items() if key != parameter}
-            with pytest.raises(ConfigError, match=f"needs {parameter}"):
-                ModelConfig(name, **without)
-        elif parameter not in GOOD[name]:
+        if parameter in GOOD[name]:
+            without = ModelConfig(name, **{key: kept for key, kept in GOOD[name].items() if key != parameter})
+            assert without.inferred == (parameter,)
+            if parameter != "frequencies":
+                with pytest.raises(ConfigError, match=f"needs {parameter}"):
+                    without.fixed()
+        else:
             with pytest.raises(ConfigError, match=f"has no {parameter}"):
                 ModelConfig(name, **GOOD[name], **{parameter: value})
 
 
 @pytest.mark.parametrize("name", [name for name, taken in MODEL_PARAMETERS.items() if "frequencies" in taken])
-def test_frequencies_are_counted_in_the_alignment_unless_they_are_given(name):
+def test_frequencies_that_are_not_given_are_inferred_or_counted_where_nothing_is(name):
     given = {key: value for key, value in GOOD[name].items() if key != "frequencies"}
-    assert ModelConfig(name, **given).frequencies == "empirical"
+    model = ModelConfig(name, **given)
+    assert model.frequencies == "inferred"
+    assert model.fixed() == ModelConfig(name, **given, frequencies="empirical")
+    assert ModelConfig(name, **GOOD[name]).fixed() == ModelConfig(name, **GOOD[name])
 
 
 def test_names_in_any_case_and_their_other_forms():
     assert ModelConfig("jc69").name == "JC"
     assert ModelConfig("hky85", **GOOD["HKY"]).name == "HKY"
-    with pytest.raises(ConfigError, match="choose one of JC, K80"):
+    with pytest.raises(ConfigError, match="give one of JC, K80"):
         ModelConfig("WAG")
 
 
@@ -51,8 +56,7 @@ def test_names_in_any_case_and_their_other_forms():
         ({"name": "K80", "kappa": (1.0, 2.0)}, "takes 1 numbers, not 2"),
         ({"name": "TN93", "kappa": (1.0,), "frequencies": (0.25,) * 4}, "takes 2 numbers, not 1"),
         ({"name": "F81", "frequencies": (0.5, 0.5)}, "takes 4 numbers, not 2"),
-        ({"gamma": 4}, "belong together"),
-        ({"alpha": 0.5}, "belong together"),
+        ({"alpha": 0.5}, "--alpha: it is the shape of gamma rate categories"),
         ({"median_rates": True}, "only gamma categories have medians"),
         ({"name": "F81", "frequencies": "counted"}, "takes 4 numbers, not 'counted'"),
         ({"name": "F81", "frequencies": (0.3,) * 4}, "--frequencies sum to 1.2: they must sum to 1"),
@@ -122,7 +126,6 @@ UNKNOWN = [
     "GTR+I+I",
     "GTR+F+F",
     "GTR+R4",
-    "GTR+FO",
     "GTR+G{0.5}",
     "GTR{1,2,3,4,5}",
     "JC+F",
@@ -143,13 +146,18 @@ def test_words_of_iqtree_mean_the_same_here(text):
 @pytest.mark.parametrize("text", UNKNOWN)
 def test_other_words_are_refused_in_a_line_that_names_those_that_work(text):
     with pytest.raises(
-        ConfigError, match=r"^--model '.*': give JC, K80, F81, HKY, TN93, SYM, GTR, .*GTR\+I\+G4"
+        ConfigError, match=r"^--model '.*': give one of JC, K80, F81, HKY, TN93, SYM, GTR, .*GTR\+I\+G4"
     ) as info:
         parse_estimated_model("--model", text)
     message = str(info.value)
     assert "the method iqtree" in message
     assert "\n" not in message
     assert len(message) < 300
+
+
+def test_a_search_infers_no_frequencies():
+    with pytest.raises(ConfigError, match=r"^--model 'GTR\+FO': a search counts frequencies\."):
+        parse_estimated_model("--model", "GTR+FO")
 
 
 @given(st.sampled_from(sorted(MODEL_PARAMETERS)), st.none() | st.integers(2, 64), st.booleans())

@@ -86,9 +86,9 @@ def test_defaults_then_base_then_preset_then_file_then_flags():
 
 
 def test_a_preset_leaves_the_question_alone():
-    asked = {"branches": "psp", "depth": 4, "width": 7, "prior_rate": 3.0, "seed": 8, "model": ModelConfig("F81")}
+    asked = {"branches": "psp", "depth": 4, "width": 7, "prior_rate": 3.0, "seed": 8}
     for name, config in PRESETS.items():
-        base = InferConfig(runs=50, evaluation=EvaluationConfig(samples=5), **asked)
+        base = InferConfig(runs=50, model=ModelConfig("F81"), evaluation=EvaluationConfig(samples=5), **asked)
         assert resolve(base=base, preset=name) == replace(config, **asked)
 
 
@@ -101,7 +101,7 @@ def test_nested_settings_and_dotted_keys_are_the_same():
 
 
 def test_what_a_file_lacks_flags_may_give():
-    file = from_toml("[model]\ngamma = 4", "run.toml")
+    file = from_toml('[model]\nname = "JC"\ngamma = 4', "run.toml")
     assert resolve(settings=[file, {"model.alpha": 0.5}]).model == ModelConfig(gamma=4, alpha=0.5)
     zero = from_toml("[training]\nsteps = 0", "run.toml")
     assert resolve(settings=[zero, {"training.steps": 5}]).training.steps == 5
@@ -114,7 +114,7 @@ def test_what_a_file_lacks_flags_may_give():
         ("seed = 5", {"training.steps": 0}, "--steps 0"),
         ("[evaluation]\nsamples = 0", {"training.steps": 0}, "--steps 0"),
         ("[model]\ngamma = 4", {"model.alpha": 0.5, "training.steps": 0}, "--steps 0"),
-        ('[model]\nname = "HKY"\nkappa = 2', {"model.name": "JC"}, "model JC has no kappa"),
+        ('[model]\nname = "HKY"\nkappa = 2', {"model.rates": (1.0,) * 6}, "model HKY has no rates"),
         ("seed = 5", {"preset": "slow"}, "--preset 'slow'"),
         ("seed = 5", {"sede": 1}, "unknown setting 'sede'. Did you mean 'seed'?"),
     ],
@@ -136,8 +136,10 @@ def test_differences_are_lines_in_the_order_of_the_fields():
     two = InferConfig(training=TrainingConfig(steps=9000, doubly_reparameterized=False))
     assert INFER.differences(one, two) == [
         "seed is 2, not 1",
-        "model.name is K80, not JC",
+        "model.name is K80, not GTR",
         "model.kappa is [2.0], not unset",
+        "model.frequencies is unset, not inferred",
+        "model.gamma is unset, not 4",
         "training.steps is 8000, not 9000",
         "training.doubly_reparameterized is true, not false",
     ]
@@ -185,7 +187,8 @@ BAD_TEXTS = {
     ),
     "another text for frequencies": (
         '[model]\nfrequencies = "mine"',
-        "run.toml: model.frequencies is the text 'mine': give numbers such as [1.0, 2.0] or \"empirical\".",
+        "run.toml: model.frequencies is the text 'mine': give numbers such as [1.0, 2.0] or "
+        '"empirical" or "inferred".',
     ),
     "a date": ("seed = 2000-01-01", "run.toml: seed is 2000-01-01: give a whole number."),
     "a number without end": (f"prior_rate = 1{'0' * 400}", "run.toml: prior_rate is 10000"),
@@ -201,7 +204,10 @@ BAD_TEXTS = {
         "run.toml: --steps 0: give a whole number from 1 to 1,000,000,000.",
     ),
     "a value that no flag sets": ("[training]\nramp = 2", "run.toml: ramp 2: give a number from 0 to 1."),
-    "values that do not go together": ("[model]\ngamma = 4", "run.toml: --gamma and --alpha belong together"),
+    "values that do not go together": (
+        '[model]\nname = "JC"\nalpha = 0.5',
+        "run.toml: --alpha: it is the shape of gamma rate categories. Give --gamma, or a model with +G.",
+    ),
 }
 
 

@@ -12,6 +12,7 @@ from phloem.trees.generation import all_topologies
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import SplitFrequencies, split_frequencies
 from phloem.variational.sbn import SubsplitNetwork, support_of
+from support.small_posteriors import no_parameters
 
 TAXA = tuple("abcde")
 TOPOLOGIES = all_topologies(5)
@@ -30,8 +31,9 @@ def check(
     """Of chains with these topologies, from these, and a run with these probabilities."""
     chains, kept = number.shape
     lengths = np.full((number.size, 7), 0.1)
+    counts = (chains, kept, 1, chains, 1.0, 0.1)
     trees = ChainTrees(
-        TAXA, TOPOLOGIES[number.ravel()], lengths, np.zeros(number.size), chains, kept, 1, chains, 1.0, 0.1
+        TAXA, TOPOLOGIES[number.ravel()], lengths, np.zeros(number.size), *counts, no_parameters(number.size)
     )
     return check_run(trees, chain_splits(trees), TOPOLOGIES[starts], list(networks), clades_of(probabilities))
 

@@ -21,7 +21,7 @@ from phloem.trees.generation import all_topologies
 from phloem.trees.topology import TopologyBatch, TopologyIndex
 from phloem.variational.families import Lognormal
 from support.known_posteriors import known
-from support.small_posteriors import evolved
+from support.small_posteriors import evolved, no_parameters
 
 STREAM = RandomStream(3, "chains")
 RATE = 10.0
@@ -34,6 +34,11 @@ CHAINS = 3000
 
 def target_of(alignment: Alignment, model: str) -> TreePosterior:
     return TreePosterior(TreeLikelihood(compress(alignment), MODELS[model], threads=1), TreePrior(RATE))
+
+
+def starts_at(topologies: TopologyBatch, lengths: np.ndarray, distinct: int) -> ChainStarts:
+    """Where all parameters of the model are fixed."""
+    return ChainStarts(topologies, lengths, distinct, no_parameters(len(topologies)), no_parameters(0))
 
 
 class Known:
@@ -57,7 +62,7 @@ class Known:
     def starts(self, count: int) -> ChainStarts:
         """Trees of the posterior."""
         chosen = np.random.default_rng(9).choice(len(self.weights), count, p=self.weights)
-        return ChainStarts(self.topologies[self.number[chosen]], self.lengths[chosen], count)
+        return starts_at(self.topologies[self.number[chosen]], self.lengths[chosen], count)
 
     def check(self, trees: ChainTrees) -> None:
         """Whether independent chains' last trees are from the posterior: topologies, and every branch's length."""
@@ -97,14 +102,14 @@ def test_a_round_leaves_the_posterior_as_it_is(model, taxa):
 def test_chains_find_the_posterior_from_anywhere(model):
     posterior = known_posterior(model, 5, 6)
     one = TopologyBatch.concatenate([posterior.topologies[:1]] * CHAINS)
-    starts = ChainStarts(one, np.full((CHAINS, 7), 1.0), 1)
+    starts = starts_at(one, np.full((CHAINS, 7), 1.0), 1)
     posterior.check(run_chains(posterior.target, tuple("abcde"), starts, 40, stream=STREAM))
 
 
 def test_without_data_chains_have_the_prior():
     alignment = Alignment.from_sequences("abcdef", ["NN"] * 6)
     target, index = target_of(alignment, "JC"), TopologyIndex(all_topologies(6))
-    starts = ChainStarts(TopologyBatch.concatenate([all_topologies(6)[:1]] * CHAINS), np.full((CHAINS, 9), 0.1), 1)
+    starts = starts_at(TopologyBatch.concatenate([all_topologies(6)[:1]] * CHAINS), np.full((CHAINS, 9), 0.1), 1)
     trees = run_chains(target, tuple("abcdef"), starts, 40, stream=STREAM)
     last = trees.by_chain[:, -1]
     found = np.bincount(index.find(trees.topologies[last]), minlength=105)
@@ -140,7 +145,7 @@ def test_equal_streams_give_equal_trees_on_any_number_of_threads():
 def test_a_chain_does_not_depend_on_the_others():
     posterior = known_posterior("JC", 6, 6)
     starts = posterior.starts(4)
-    few = ChainStarts(starts.topologies[:2], starts.branch_lengths[:2], 2)
+    few = starts_at(starts.topologies[:2], starts.branch_lengths[:2], 2)
     four, two = (run_chains(posterior.target, tuple("abcdef"), own, 8, stream=STREAM) for own in (starts, few))
     assert four.by_chain.shape == (4, 6)
     np.testing.assert_array_equal(four.branch_lengths[four.by_chain[:2]], two.branch_lengths[two.by_chain])

@@ -14,6 +14,7 @@ from phloem.trees.generation import all_topologies
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import SplitFrequencies, split_frequencies
 from phloem.variational.sbn import SubsplitNetwork, support_of
+from support.small_posteriors import no_parameters
 
 TAXA = tuple("abcde")
 TOPOLOGIES = all_topologies(5)
@@ -26,7 +27,8 @@ def chains_of(number: np.ndarray, log_joint: np.ndarray | None = None, *, chains
     random = np.random.default_rng(2)
     lengths = random.exponential(0.1, (number.size, 7))
     values = random.normal(size=number.size) if log_joint is None else log_joint.ravel()
-    return ChainTrees(TAXA, TOPOLOGIES[number.ravel()], lengths, values, chains, 4 * KEPT // 3, 1, chains, 1.0, 0.1)
+    counts = (chains, 4 * KEPT // 3, 1, chains, 1.0, 0.1)
+    return ChainTrees(TAXA, TOPOLOGIES[number.ravel()], lengths, values, *counts, no_parameters(number.size))
 
 
 def independent(seed: int) -> np.ndarray:

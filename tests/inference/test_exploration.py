@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from phloem.config import InferConfig
+from phloem.config import InferConfig, ModelConfig
 from phloem.data.alignment import Alignment
 from phloem.data.patterns import compress
 from phloem.inference.exploration import ROUNDS, explore
@@ -26,7 +26,7 @@ def target_of(sites: int, *, same: bool, taxa: tuple[str, ...] = TAXA) -> TreePo
             kept = random.random(sites) < 0.9
             letters[taxon, kept] = letters[taxon - 1, kept]
     sequences = ["".join("ACGT"[letter] for letter in row) for row in letters]
-    return build_target(compress(Alignment.from_sequences(taxa, sequences)), InferConfig())
+    return build_target(compress(Alignment.from_sequences(taxa, sequences)), InferConfig(model=ModelConfig("JC")))
 
 
 def sample_of(topologies: TopologyBatch) -> TreeSample:

@@ -12,6 +12,7 @@ from phloem.inference.draws import Draws
 from phloem.inference.evaluation import Estimated
 from phloem.inference.outside import LEAST_ADDED, MOST_ADDED, is_added, of_both_parts, with_outside
 from phloem.trees.generation import all_topologies
+from support.small_posteriors import no_parameters
 
 TAXA = tuple("abcde")
 TOPOLOGIES = all_topologies(5)
@@ -29,9 +30,8 @@ def draws(log_weights: np.ndarray, *, annealed: bool) -> Draws:
 def chains(number: np.ndarray) -> ChainTrees:
     count = number.size
     lengths = np.random.default_rng(1).exponential(0.1, (count, 7))
-    return ChainTrees(
-        TAXA, TOPOLOGIES[number.ravel()], lengths, np.arange(count) - 60.0, *number.shape, 1, len(number), 1.0, 0.1
-    )
+    counts = (*number.shape, 1, len(number), 1.0, 0.1)
+    return ChainTrees(TAXA, TOPOLOGIES[number.ravel()], lengths, np.arange(count) - 60.0, *counts, no_parameters(count))
 
 
 @pytest.mark.parametrize("annealed", [False, True])

@@ -15,7 +15,7 @@ from phloem.errors import BadArgument, TaxonMismatch, TrainingFailed
 from phloem.inference import training as training_module
 from phloem.inference.evaluation import evaluate
 from phloem.inference.particles import draw_particles
-from phloem.inference.training import Report, Training, start_in, train
+from phloem.inference.training import Report, Training, TrainingStart, start_in, train
 from phloem.interrupts import stoppable
 from phloem.kernels.philox import fill_normal_rows
 from phloem.random_streams import RandomStream
@@ -127,14 +127,15 @@ def test_another_training_starts_where_a_held_one_did():
     model, target = example("split")
     for held in (False, True):
         training = Training(model, target, PLAIN, seed=1, held=held)
-        logits, is_held = start_in(training.state())
+        logits, is_held, theta = start_in(training.state())
         assert is_held == held
+        assert theta is None
         assert (logits is None) == (not held)
         if logits is not None:
             assert torch.equal(logits, model.network.logits)
             assert logits.data_ptr() != model.network.logits.data_ptr()
     earlier = {name: array for name, array in training.state().items() if name != "is_held"}
-    assert start_in(earlier) == (None, False)
+    assert start_in(earlier) == TrainingStart()
 
 
 def test_a_held_network_is_the_same_and_gets_no_gradient_until_it_is_released():
@@ -183,9 +184,9 @@ class Broken(TreePosterior):
 
     calls = 0
 
-    def log_joint(self, *arguments):
+    def log_joint(self, *arguments, **options):
         Broken.calls += 1
-        value = super().log_joint(*arguments)
+        value = super().log_joint(*arguments, **options)
         return value if Broken.calls < 3 else value * float("nan")
 
 

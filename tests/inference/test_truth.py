@@ -37,7 +37,7 @@ def trained(
     config = InferConfig(
         branches=branches, family=family, width=16, training=preset("standard", steps=steps, **changes)
     )
-    model = build_model(support, config)
+    model = build_model(support, config, None)
     training = Training(model, target, config.training, seed=config.seed)
     for _ in range(steps):
         training.step()
@@ -128,7 +128,7 @@ def test_clade_probabilities_of_the_primates_are_those_of_mrbayes(mrbayes, tmp_p
     trees = read_trees(find_trees("primates"), taxa=alignment.taxa)
     config = InferConfig(training=preset("quick", steps=5000))
     target = TreePosterior(TreeLikelihood(compress(alignment)))
-    model = build_model(collect_support([trees], credible=config.support.credible), config)
+    model = build_model(collect_support([trees], credible=config.support.credible), config, None)
     training = Training(model, target, config.training, seed=1)
     for _ in range(config.training.steps):
         training.step()

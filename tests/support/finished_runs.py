@@ -16,6 +16,7 @@ from phloem.runs.driver import Interrupted
 # Enough for draws of which no single one has all the weight, but no perfect fit: then there would be little to tell.
 SETTINGS = {
     "preset": "quick",
+    "model": {"name": "JC"},
     "branches": "split",
     "family": "lognormal",
     "training": {"steps": 4000, "refit": 0.0},

@@ -33,6 +33,11 @@ def example(branches: str) -> tuple[JointModel, TreePosterior]:
     return model, TreePosterior(TreeLikelihood(compress(alignment)))
 
 
+def no_parameters(trees: int) -> np.ndarray:
+    """Coordinates of trees' models of which nothing is inferred."""
+    return np.empty((trees, 0))
+
+
 def evolved(taxa: int, sites: int, seed: int) -> Alignment:
     """Sequences down a random caterpillar: short branches, so that several topologies are likely."""
     random = np.random.default_rng(seed)

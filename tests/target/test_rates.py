@@ -5,8 +5,8 @@ import pytest
 import torch
 from scipy.linalg import expm
 
-from phloem.kernels.likelihood.pruning import Derivatives
-from phloem.target.rates import ModelRates
+from phloem.kernels.likelihood.pruning import Derivatives, Rates
+from phloem.target.rates import ModelRates, Parameters
 from phloem.target.substitution import SiteRates, SubstitutionModel, gtr, hky85, jc69
 
 FREQUENCIES = [0.35, 0.15, 0.2, 0.3]
@@ -19,32 +19,39 @@ MODELS = {
 
 
 def rates_of(model: SubstitutionModel) -> ModelRates:
-    exchangeabilities, frequencies, shape, invariant = model.parameters
-    return ModelRates(
-        exchangeabilities.detach().numpy(),
-        frequencies.detach().numpy(),
-        None if shape is None else shape.item(),
-        None if invariant is None else invariant.item(),
-        categories=model.site_rates.categories,
-        method=model.site_rates.method,
+    exchangeabilities, frequencies, shape, invariant = (
+        None if each is None else each.detach().numpy().reshape(1, -1) for each in model.parameters
     )
+    parameters = Parameters(
+        exchangeabilities,
+        frequencies,
+        None if shape is None else shape[0],
+        np.zeros(1) if invariant is None else invariant[0],
+    )
+    return ModelRates(parameters, categories=model.site_rates.categories, method=model.site_rates.method)
+
+
+def tables_of(rates: ModelRates) -> Rates:
+    """Those of the only model of the only part."""
+    assert {array.shape[:2] for array in rates.tables} == {(1, 1)}
+    return Rates(*(array[0, 0] for array in rates.tables))
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_the_spectrum_is_that_of_the_rate_matrix(model):
     rates = rates_of(model)
-    tables = rates.tables
-    np.testing.assert_allclose(rates.rate_matrix, model.rate_matrix().numpy(), atol=1e-15)
+    tables, (rate_matrix,) = tables_of(rates), rates.rate_matrix
+    np.testing.assert_allclose(rate_matrix, model.rate_matrix().numpy(), atol=1e-15)
     assert (np.diff(tables.values) >= 0).all()
     assert tables.values[-1] == 0
-    np.testing.assert_allclose((tables.right * tables.values) @ tables.left, rates.rate_matrix, atol=1e-14)
+    np.testing.assert_allclose((tables.right * tables.values) @ tables.left, rate_matrix, atol=1e-14)
     matrix = np.eye(4) + np.tensordot(np.expm1(0.3 * tables.values[:3]), tables.coefficients, 1)
-    np.testing.assert_allclose(matrix, expm(0.3 * rates.rate_matrix), atol=1e-14)
+    np.testing.assert_allclose(matrix, expm(0.3 * rate_matrix), atol=1e-14)
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_categories_are_those_of_the_site_rates_filled_up_with_nothing(model):
-    tables, expected = rates_of(model).tables, model.site_rates.rates().numpy()
+    tables, expected = tables_of(rates_of(model)), model.site_rates.rates().numpy()
     np.testing.assert_allclose(tables.rates[: len(expected)], expected, rtol=1e-15)
     np.testing.assert_allclose(tables.weights[: len(expected)], model.site_rates.weights().numpy(), rtol=1e-15)
     assert len(tables.rates) == 1 or len(tables.rates) % 4 == 0
@@ -68,12 +75,12 @@ def test_gradients_are_those_of_torch():
     value = value + frequencies @ torch.tensor(by_frequency) + (invariant * frequencies) @ torch.tensor(by_invariant)
     value.backward()
     rates = rates_of(model)
-    right, left = rates.tables.right, rates.tables.left
+    right, left = tables_of(rates).right, tables_of(rates).left
     inner = np.linalg.inv(left.T) @ by_matrix @ np.linalg.inv(right.T)
     padded = [np.append(values, [5.0, 7.0]) for values in (by_rate, by_weight)]  # of no category
-    trees = [array.reshape(1, -1) for array in (np.zeros(1), inner, *padded, by_frequency, by_invariant)]
+    trees = [array.reshape(1, 1, -1) for array in (np.zeros(1), inner, *padded, by_frequency, by_invariant)]
     found = rates.gradients(
         Derivatives(*(np.concatenate([array, 2 * array]) for array in trees)), np.array([3.0, -1.0])
     )
     for ours, theirs in zip(found, (parameters[0], frequencies, shape, invariant), strict=True):
-        np.testing.assert_allclose(ours, theirs.grad.numpy(), rtol=1e-9)
+        np.testing.assert_allclose(ours[0], theirs.grad.numpy(), rtol=1e-9)

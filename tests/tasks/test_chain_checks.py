@@ -17,6 +17,7 @@ from phloem.trees.sample import TreeSample
 
 SHORT = {
     "preset": "quick",
+    "model": {"name": "JC"},
     "branches": "split",
     "training": {"steps": 1500, "refit": 0.0},
     "evaluation": {"repeats": 5, "samples": 200, "anneal": 0, "chains": 40},

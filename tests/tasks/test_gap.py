@@ -15,7 +15,7 @@ from phloem.trees.reading import read_trees
 from phloem.trees.sample import pool
 from phloem.trees.writing import format_newick
 
-QUICK = {"training": {"steps": 60}, "evaluation": {"repeats": 2, "samples": 50}}
+QUICK = {"model": {"name": "JC"}, "training": {"steps": 60}, "evaluation": {"repeats": 2, "samples": 50}}
 
 
 @pytest.fixture(scope="module")

@@ -74,6 +74,7 @@ def stopped_run(tmp_path_factory):
         alignment.taxa, random_topologies(6, 3, stream=phloem.RandomStream(1, "t")), np.ones(3), None
     )
     settings = {"branches": "split", "training": {"steps": 2}, "evaluation": {"repeats": 1, "samples": 5}}
+    settings["model"] = {"name": "JC"}
     phloem.infer(alignment, trees, out=path, runs=1, progress=False, **settings)
     (path / "summary.json").unlink()
     return path, alignment, trees

@@ -13,7 +13,7 @@ from phloem.errors import FileProblem
 from phloem.tasks.run_files import EXPORTS
 
 TINY = ["--preset", "quick", "--runs", "1", "--steps", "3", "--samples", "20", "--repeats", "2", "--quiet"]
-TINY += ["--set", "training.refit=0", "--set", "evaluation.anneal=0", "--set", "evaluation.chains=0"]
+TINY += ["--model", "JC", "--set", "training.refit=0", "--set", "evaluation.anneal=0", "--set", "evaluation.chains=0"]
 INFER = ["infer", "primates", "--trees", "primates", *TINY]
 INSIDE = (
     *("config.toml", "provenance.json", "history.csv", "support.npz", "parameters.safetensors", "draws.safetensors"),

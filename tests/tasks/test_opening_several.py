@@ -23,7 +23,12 @@ from phloem.tasks.run_files import infer_run, write_tables
 from support.made_up_summary import made_up_summary
 from support.messages import saying
 
-SETTINGS = {"branches": "split", "training": {"steps": 40}, "evaluation": {"repeats": 3, "samples": 100}}
+SETTINGS = {
+    "model": {"name": "JC"},
+    "branches": "split",
+    "training": {"steps": 40},
+    "evaluation": {"repeats": 3, "samples": 100},
+}
 TREES = ["(a,b,(c,(d,e)));", "(a,(b,(d,e)),c);", "(a,b,((c,e),d));"]
 
 

@@ -23,6 +23,7 @@ from support.messages import saying
 TAXA = tuple("abcdef")
 SETTINGS = {
     "progress": False,
+    "model": {"name": "JC"},
     "width": 5,
     "training": {"steps": 6, "particles": 3},
     "evaluation": {"samples": 20, "repeats": 2, "reports": 2, "report_samples": 10},

@@ -20,7 +20,12 @@ from phloem.tasks.run_files import EXPORTS, infer_run, read_clades, read_topolog
 from phloem.trees.splits import split_table
 from support.messages import assert_says
 
-QUICK = {"branches": "split", "training": {"steps": 60}, "evaluation": {"repeats": 3, "samples": 100}}
+QUICK = {
+    "model": {"name": "JC"},
+    "branches": "split",
+    "training": {"steps": 60},
+    "evaluation": {"repeats": 3, "samples": 100},
+}
 
 
 @pytest.fixture(scope="module")

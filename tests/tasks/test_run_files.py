@@ -34,7 +34,7 @@ SUPPORT = example("split")[0].network.support
 
 
 def weights(**settings) -> torch.Tensor:
-    model = build_model(SUPPORT, InferConfig(**{"width": 7} | settings))
+    model = build_model(SUPPORT, InferConfig(**{"width": 7} | settings), None)
     return torch.cat([parameter.detach().flatten() for parameter in model.branches.parameters()])
 
 

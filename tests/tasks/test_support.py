@@ -23,7 +23,13 @@ from phloem.variational.sbn import SubsplitNetwork
 from support.fake_iqtree import SEVEN, SEVEN_TREES, FakeIqtree
 from support.messages import saying
 
-TINY = {"branches": "split", "training": {"steps": 2}, "evaluation": {"repeats": 1, "samples": 5}}
+TINY = {
+    "model": {"name": "JC"},
+    "branches": "split",
+    "training": {"steps": 2},
+    "evaluation": {"repeats": 1, "samples": 5},
+}
+JC = ModelConfig("JC")
 OTHER_TREES = SEVEN_TREES.replace("t2,(t3", "t3,(t2").replace("1000 >", "40 >>")
 
 
@@ -36,7 +42,7 @@ def seven(tmp_path):
 
 
 def collect(source: SupportSource, alignment: Alignment, config: InferConfig | None = None) -> Collected:
-    return source.collect(build_target(compress(alignment), config or InferConfig()), 1)
+    return source.collect(build_target(compress(alignment), config or InferConfig(model=JC)), 1)
 
 
 def test_bootstrap_trees_count_with_their_credible_topologies(seven, tmp_path, monkeypatch):
@@ -44,7 +50,7 @@ def test_bootstrap_trees_count_with_their_credible_topologies(seven, tmp_path, m
     alignment = phloem.read_alignment(seven)
     for credible, topologies in ((0.95, 1), (1.0, 2)):
         config = phloem.config.InferConfig(
-            support=phloem.config.SupportConfig(credible=credible, replicates=1, explore=0)
+            model=JC, support=phloem.config.SupportConfig(credible=credible, replicates=1, explore=0)
         )
         source = SupportSource("dna.fasta", alignment, config, (), tmp_path / "bootstrap")
         assert collect(source, alignment, config).support.topology_count == topologies
@@ -76,7 +82,7 @@ def test_taxa_of_trees_may_be_in_any_order(tmp_path):
     alignment = phloem.read_alignment("primates")
     trees = phloem.read_trees(phloem.data.find_trees("primates"))
     supports = [
-        collect(SupportSource("dna", alignment, InferConfig(), [sample], tmp_path), alignment).support
+        collect(SupportSource("dna", alignment, InferConfig(model=JC), [sample], tmp_path), alignment).support
         for sample in (trees, trees.with_taxa(trees.taxa[::-1]))
     ]
     assert supports[0].taxa == supports[1].taxa == alignment.taxa
@@ -116,7 +122,7 @@ def explored(monkeypatch):
             calls.append({"samples": samples} | options)
             options["progress"](1.0)
             trees = phloem.trees.parse_newick(newick.split(), taxa=samples[0].taxa).distinct()
-            return Exploration(trees.normalized(), options["chains"], 100, is_wide)
+            return Exploration(trees.normalized(), options["chains"], 100, is_wide, None)
 
         monkeypatch.setattr("phloem.tasks.support.explore", explore)
         return calls
@@ -134,7 +140,7 @@ def test_trees_that_chains_find_join_the_support(seven, tmp_path, monkeypatch, e
     alignment = phloem.read_alignment(seven)
     supports = {}
     for count in (0, 30):
-        config = InferConfig(seed=4, support=SupportConfig(replicates=1, explore=count))
+        config = InferConfig(seed=4, model=JC, support=SupportConfig(replicates=1, explore=count))
         source = SupportSource("dna.fasta", alignment, config, (), tmp_path / f"bootstrap-{count}")
         supports[count] = collect(source, alignment, config)
     assert [(call["chains"], call["stream"].seed) for call in calls] == [(30, 4)]
@@ -235,7 +241,7 @@ def test_the_method_of_a_run_is_in_its_settings(seven, tmp_path, monkeypatch):
     assert len(fake.calls) == 2
     texts = [event.text for event in told if isinstance(event, Notice)]
     assert "bootstrap by the embedded search, 2 replicates of 20 trees under HKY+G4" in texts
-    assert "bootstrap by IQ-TREE, 2 replicates of 1,000 trees under JC" in texts
+    assert "bootstrap by IQ-TREE, 2 replicates of 1,000 trees under GTR+G4" in texts
 
 
 def test_what_iqtree_cannot_do_is_known_before_a_run_begins(seven, tmp_path, monkeypatch):
@@ -248,7 +254,7 @@ def test_what_iqtree_cannot_do_is_known_before_a_run_begins(seven, tmp_path, mon
 
 def test_a_run_that_goes_on_keeps_its_method_and_a_new_one_takes_what_is_there(seven, tmp_path, monkeypatch):
     def source(*, may_replace: bool = False) -> SupportSource:
-        config = InferConfig(support=SupportConfig(replicates=2))
+        config = InferConfig(model=JC, support=SupportConfig(replicates=2))
         alignment = phloem.read_alignment(seven)
         return SupportSource("dna", alignment, config, (), tmp_path / "bootstrap", may_replace=may_replace)
 
@@ -275,16 +281,19 @@ def test_a_run_that_goes_on_keeps_its_method_and_a_new_one_takes_what_is_there(s
 
 def test_the_bundled_example_has_a_bootstrap_like_any_alignment(tmp_path, nowhere):
     source = SupportSource("primates", phloem.read_alignment("primates"), InferConfig(), (), tmp_path)
-    assert source.bootstrap == "bootstrap by the embedded search, 10 replicates of 1,000 trees under JC"
+    assert source.bootstrap == "bootstrap by the embedded search, 10 replicates of 1,000 trees under GTR+G4"
 
 
 @pytest.mark.parametrize("name", MODEL_PARAMETERS)
-@pytest.mark.parametrize("rates", [{}, {"gamma": 4, "alpha": 0.5}, {"gamma": 1, "alpha": 0.5, "invariant": 0.1}])
+@pytest.mark.parametrize(
+    "rates", [{}, {"gamma": 4}, {"gamma": 4, "alpha": 0.5}, {"gamma": 1, "alpha": 0.5, "invariant": 0.1}]
+)
 def test_the_embedded_search_knows_every_model_of_infer(seven, tmp_path, nowhere, name, rates):
     numbers = {"kappa": (2.0,) * (1 + (name == "TN93")), "rates": (1.0,) * 6}
     given = {key: value for key, value in numbers.items() if key in MODEL_PARAMETERS[name]}
-    config = InferConfig(model=ModelConfig(name, **given, **rates))
-    assert SupportSource("dna", phloem.read_alignment(seven), config, (), tmp_path).bootstrap
+    for parameters in (given, {}):
+        config = InferConfig(model=ModelConfig(name, **parameters, **rates))
+        assert SupportSource("dna", phloem.read_alignment(seven), config, (), tmp_path).bootstrap
 
 
 def test_the_share_does_not_fall_where_a_search_thinks_again(seven, tmp_path, monkeypatch, nowhere):
@@ -296,7 +305,7 @@ def test_the_share_does_not_fall_where_a_search_thinks_again(seven, tmp_path, mo
         raise KeyboardInterrupt
 
     monkeypatch.setattr("phloem.tasks.support.bootstrap_files", doubt)
-    config = InferConfig(support=SupportConfig(replicates=2))
+    config = InferConfig(model=JC, support=SupportConfig(replicates=2))
     alignment = phloem.read_alignment(seven)
     source = SupportSource("dna", alignment, config, (), tmp_path)
     told = []

@@ -16,6 +16,7 @@ from phloem.trees.topology import TopologyBatch
 from phloem.variational.families import LOCATION_OFFSET, BranchDistribution, BranchSample, Lognormal, Warped
 from phloem.variational.joint import (
     BranchModel,
+    DrawGradients,
     GraphModel,
     JointModel,
     PspModel,
@@ -162,8 +163,12 @@ def test_trees_drawn_by_hand_have_the_values_and_gradients_of_recorded_ones_to_t
     stream = RandomStream(3, "draw", 4, 5)
     recorded = model.draw(12, stream=stream, path_only=path_only)
     assert len(recorded.topologies.distinct()[0]) < 12
-    gradients = [torch.randn_like(tensor) for tensor in recorded[1:]]
-    torch.autograd.backward(recorded[1:], gradients)
+    gradients = DrawGradients(*(torch.randn_like(tensor) for tensor in recorded[1:]))
+    assert recorded.theta.shape == (12, 0)
+    learned = ("lengths", "log_q_topology", "log_q_branches")
+    torch.autograd.backward(
+        [getattr(recorded, part) for part in learned], [getattr(gradients, part) for part in learned]
+    )
     expected = [parameter.grad for parameter in model.parameters()]
     model.zero_grad()
     draw, pull_back = model.draw_by_hand(12, stream=stream, path_only=path_only)
@@ -171,7 +176,7 @@ def test_trees_drawn_by_hand_have_the_values_and_gradients_of_recorded_ones_to_t
     for one, other in zip(draw[1:], recorded[1:], strict=True):
         assert not one.requires_grad
         assert torch.equal(one, other)
-    pull_back(*gradients)
+    pull_back(gradients)
     for found, gradient in zip(model.parameters(), expected, strict=True):
         assert torch.equal(found.grad, gradient)
 
@@ -184,11 +189,11 @@ def test_frozen_parameters_get_no_gradient_and_shared_ones_the_sum():
     features.first.bias.requires_grad_(False)
     stream = RandomStream(1, "draw")
     recorded = model.draw(5, stream=stream)
-    gradients = [torch.ones_like(tensor) for tensor in recorded[1:]]
-    torch.autograd.backward([recorded.lengths, recorded.log_q_branches], [gradients[0], gradients[2]])
+    gradients = DrawGradients(*(torch.ones_like(tensor) for tensor in recorded[1:]))
+    torch.autograd.backward([recorded.lengths, recorded.log_q_branches], [gradients.lengths, gradients.log_q_branches])
     expected = {name: parameter.grad for name, parameter in model.named_parameters()}
     model.zero_grad()
-    model.draw_by_hand(5, stream=stream)[1](*gradients)
+    model.draw_by_hand(5, stream=stream)[1](gradients)
     assert expected["network.logits"] is None
     assert expected["branches.features.first.bias"] is None
     for name, parameter in model.named_parameters():

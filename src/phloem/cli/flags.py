@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, Generic
 import typer
 
 from phloem.cli.options import CLOSURE_HELP, CREDIBLE_HELP, parse_numbers
-from phloem.config.infer import BRANCH_MODELS, ESTIMATORS, FAMILIES, INFER, STOPS
-from phloem.config.model import EMPIRICAL, MODEL_PARAMETERS
+from phloem.config.infer import BRANCH_MODELS, ESTIMATORS, FAMILIES, INFER, STOPS, USUAL_MODEL, InferConfig
+from phloem.config.model import EMPIRICAL, INFERRED, MODEL_PARAMETERS, ModelConfig
 from phloem.config.search import BOOTSTRAP_METHODS
 from phloem.config.settings import C, Layer, Schema, members, parse_value
 from phloem.errors import ConfigError, quoted
@@ -78,7 +78,7 @@ class Flags(Generic[C]):
 
     def _value(self, flag: Flag, given: Any) -> Any:
         is_plain = self._kind(flag) is not str or str in members(self.schema.kinds[flag.key])
-        if given is None or is_plain or given == EMPIRICAL:
+        if given is None or is_plain or given in (EMPIRICAL, INFERRED):
             return given
         return parse_numbers(flag.name, given)
 
@@ -118,14 +118,14 @@ def with_settings(flags: Flags[C], example: str) -> Callable[[Command], Command]
     return _with_options("settings", [*_sources(flags.schema, example), *flags.options()], collect)
 
 
-def with_config(flags: Flags[C], name: str = "config") -> Callable[[Command], Command]:
+def with_config(flags: Flags[C], name: str = "config", base: C | None = None) -> Callable[[Command], Command]:
     """A decorator: the flags become the command's parameter `name`, a record of the schema.
 
-    The name of a section stands for the section's record alone.
+    The name of a section stands for the section's record alone. base: what holds without any flags.
     """
 
     def collect(given: Mapping[str, Any]) -> Any:
-        config = flags.schema.resolve(settings=[flags.values(given)])
+        config = flags.schema.resolve(base=base, settings=[flags.values(given)])
         return getattr(config, name) if name in flags.schema.sections else config
 
     return _with_options(name, flags.options(), collect)
@@ -197,14 +197,20 @@ def _with_options(
 MODEL_FLAGS: Final = Flags(
     INFER,
     [
-        Flag("--model", "model.name", f"Substitution model: {', '.join(MODEL_PARAMETERS)}.", metavar="MODEL"),
-        Flag("--kappa", "model.kappa", "Transition rate over transversion rate; two for TN93: A↔G,C↔T."),
-        Flag("--frequencies", "model.frequencies", "Of A,C,G,T, or `empirical`.", "empirical, where a model has any"),
-        Flag("--rates", "model.rates", "Exchangeabilities AC,AG,AT,CG,CT,GT."),
-        Flag("--gamma", "model.gamma", "Number of gamma rate categories."),
-        Flag("--alpha", "model.alpha", "Shape of the gamma distribution of rates."),
+        Flag(
+            "--model",
+            "model.name",
+            f"Substitution model: {', '.join(MODEL_PARAMETERS)}, with +F or +FO, +I, +G as in GTR+I+G4.",
+            f"{USUAL_MODEL}; JC with the preset paper",
+            "MODEL",
+        ),
+        Flag("--kappa", "model.kappa", "Transition rate over transversion rate; two for TN93: A↔G,C↔T.", INFERRED),
+        Flag("--frequencies", "model.frequencies", "Of A,C,G,T, or `empirical`, or `inferred`.", INFERRED),
+        Flag("--rates", "model.rates", "Exchangeabilities AC,AG,AT,CG,CT,GT.", INFERRED),
+        Flag("--gamma", "model.gamma", "Number of gamma rate categories.", "as the model says"),
+        Flag("--alpha", "model.alpha", "Shape of the gamma distribution of rates.", INFERRED),
         Flag("--median-rates", "model.median_rates", "Use the medians of the categories, not their means.", "means"),
-        Flag("--invariant", "model.invariant", "Proportion of invariant sites."),
+        Flag("--invariant", "model.invariant", "Proportion of invariant sites.", "inferred with +I, else none"),
     ],
 )
 INFER_FLAGS: Final = Flags(
@@ -260,4 +266,4 @@ INFER_FLAGS: Final = Flags(
     ],
 )
 with_infer_settings: Final = with_settings(INFER_FLAGS, "training.ramp=0.5")
-with_model: Final = with_config(MODEL_FLAGS, "model")
+with_model: Final = with_config(MODEL_FLAGS, "model", InferConfig(model=ModelConfig("JC")))

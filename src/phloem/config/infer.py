@@ -26,6 +26,8 @@ NETWORKS: Final = ("mlp", "gcn", "gin", "gin-text", "sage", "ggnn", "edge", "edg
 BRANCH_MODELS: Final = ("split", "psp", *NETWORKS)
 FAMILIES: Final = ("warped", "lognormal")
 
+USUAL_MODEL: Final = ModelConfig("GTR+G4")  # right for most data; benchmarks have JC
+
 MOST_PARTICLES: Final = 10_000
 MOST_DRAWS: Final = 10_000_000
 MOST_CHAINS: Final = 10_000
@@ -161,7 +163,7 @@ class InferConfig:
     seed: int = 1
     runs: int = 1
     own: str | None = None
-    model: ModelConfig = field(default_factory=ModelConfig)
+    model: ModelConfig = field(default_factory=lambda: USUAL_MODEL)
     support: SupportConfig = field(default_factory=SupportConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
@@ -180,6 +182,7 @@ class InferConfig:
 PRESETS: Final[dict[str, InferConfig]] = {
     "paper": InferConfig(
         family="lognormal",
+        model=ModelConfig("JC"),
         support=SupportConfig(count=10_000, closure="none", explore=0),
         training=TrainingConfig(
             steps=400_000,
@@ -197,7 +200,7 @@ PRESETS: Final[dict[str, InferConfig]] = {
     "quick": InferConfig(training=TrainingConfig(steps=4_000)),
 }
 # The other fields describe the question, which no preset answers.
-PRESET_FIELDS: Final = ("family", "runs", "support", "training", "evaluation")
+PRESET_FIELDS: Final = ("family", "runs", "model", "support", "training", "evaluation")
 
 
 # What runs had before there was a choice of families, a fit to weighted draws, annealing, a check by chains, closed
@@ -210,7 +213,7 @@ _EARLIER: Final = {
     "support.closure": "none",
     "support.explore": 0,
 }
-INFER: Final = Schema(InferConfig, "infer", PRESETS, PRESET_FIELDS, _EARLIER)
+INFER: Final = Schema(InferConfig, "infer", PRESETS, PRESET_FIELDS, _EARLIER, heads=("model.name",))
 
 
 def preset(name: str, **changes: Any) -> TrainingConfig:

@@ -47,7 +47,8 @@ class Schema(Generic[C]):
     A setting has a dotted key such as `training.steps`. record: every field has a default. command: the words after
     `phloem`. presets: whole records by name. preset_fields: the fields that a preset decides, all of them; the other
     fields describe the question, which is the user's alone. earlier: what settings were before they existed, for
-    the records of runs that lack them.
+    the records of runs that lack them. heads: keys that say what a section is about, such as the name of a model:
+    where they are given anew, what was said before of the section's other settings no longer counts.
     """
 
     def __init__(
@@ -57,12 +58,14 @@ class Schema(Generic[C]):
         presets: Mapping[str, C] = MappingProxyType({}),
         preset_fields: tuple[str, ...] = (),
         earlier: Mapping[str, Any] = MappingProxyType({}),
+        heads: tuple[str, ...] = (),
     ) -> None:
         self.record = record
         self.command = command
         self.presets = presets
         self.preset_fields = preset_fields
         self.earlier = earlier
+        self.heads = heads
         hints = get_type_hints(record)
         self.sections: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
         self.kinds: dict[str, Any] = {}  # the type of every setting by its key, in the order of the records
@@ -198,6 +201,13 @@ class Schema(Generic[C]):
     def _merge(self, start: C, layers: Sequence[Layer]) -> C:
         values = self.values(start)
         for layer in layers:
+            for head in self.heads:
+                if head in layer:
+                    section = head.rpartition(".")[0]
+                    usual = self.sections[section]()
+                    values |= {
+                        key: getattr(usual, key.rpartition(".")[2]) for key in values if key.startswith(f"{section}.")
+                    }
             values |= {key: value for key, value in layer.items() if key != PRESET}
         parts = nested(values)
         for section, record in self.sections.items():

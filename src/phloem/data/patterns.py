@@ -29,6 +29,11 @@ class SitePatterns:
         return len(self.counts)
 
     @property
+    def part_bounds(self) -> LongArray:
+        """Patterns part_bounds[p]:part_bounds[p+1] are those of part p of the alignment, which is one whole."""
+        return np.array([0, len(self)])
+
+    @property
     def alignment(self) -> Alignment:
         """The alignment that the patterns come from."""
         return Alignment(self.taxa, self.states[:, self.pattern_of_site])

@@ -163,7 +163,7 @@ def _draw(model: JointModel, space: NoiseSpace, count: int, stream: RandomStream
     with torch.no_grad():
         topologies = model.network.sample(count, stream=stream.named("topology"))
     noise = standard_normal(count, topologies.branch_count, stream.named("noise"))
-    return MovingTrees(space, topologies, noise)
+    return MovingTrees(space, topologies, np.concatenate([noise, model.theta_noise(count, stream)], axis=1))
 
 
 def _interchange(moving: MovingTrees, inverse_temperature: float, times: int, stream: RandomStream) -> None:

@@ -6,6 +6,7 @@ matter that chains go from one mode to another only rarely: each mode has its sh
 part of every chain, which is left out, is the way there.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -30,6 +31,10 @@ MOST_CLADES = 60  # that starts are ordered by
 REGRAFTS = 2  # a round: they take half as long as going around the tree
 LEFT_OUT = 0.25  # of every chain, its beginning
 MOST_NODES = 20_000_000  # of the trees that are kept
+# What is proposed for a model's parameters after every round, as shares of their deviations: with the lengths held
+# they can move less far than these.
+THETA_STEPS = (0.2, 0.6, 1.8)
+SMALL_SHARE, SMALL_VARIANCE = 0.01, 1e-8
 REPORTS, FEWEST_ROUNDS = 50, 10  # of progress, and between two of them
 
 
@@ -39,6 +44,8 @@ class ChainStarts(NamedTuple):
     topologies: TopologyBatch
     branch_lengths: FloatArray  # (chains, 2n-3)
     distinct: int  # different ones among them
+    theta: FloatArray  # (chains, dimension)  of the model's parameters
+    factor: FloatArray  # (dimension, dimension)  whose square is about the covariance of θ
 
 
 def starts_from(draws: Draws, chains: int, *, stream: RandomStream) -> ChainStarts:
@@ -55,7 +62,15 @@ def starts_from(draws: Draws, chains: int, *, stream: RandomStream) -> ChainStar
     order = np.argsort(rank[draws.group], kind="stable")
     chosen = order[resample(trees.weights[order], chains, float(stream.named("starts").generator().random()))]
     topologies, lengths = draws.topologies[draws.group[chosen]], draws.branch_lengths[chosen].astype(np.float64)
-    return ChainStarts(topologies, lengths, len(np.unique(chosen)))
+    theta, distinct = draws.theta[chosen], len(np.unique(chosen))
+    return ChainStarts(topologies, lengths, distinct, theta, covariance_factor(draws.theta, trees.weights))
+
+
+def covariance_factor(theta: FloatArray, weights: FloatArray) -> FloatArray:
+    """A triangular matrix whose square is about the covariance of weighted rows, however few of them count."""
+    centered = theta - weights @ theta
+    covariance = (weights[:, None] * centered).T @ centered
+    return np.linalg.cholesky(covariance + np.diag(np.maximum(SMALL_SHARE * covariance.diagonal(), SMALL_VARIANCE)))
 
 
 def _by_clades(topologies: TopologyBatch, weights: FloatArray) -> LongArray:
@@ -84,6 +99,7 @@ class ChainTrees:
     starts: int  # distinct ones
     interchanges: float  # of a round, on average
     regrafts: float  # accepted share
+    theta: FloatArray  # (trees, dimension)  of the model's parameters
 
     def __len__(self) -> int:
         return len(self.log_joint)
@@ -169,11 +185,25 @@ def run_chains(
     states = _States.at(starts, SearchTree(surface), stream)
     key = stream.named("moves").key()
     parents, lengths = np.empty((chains, rows, nodes), np.int32), np.empty((chains, rows, nodes))
+    models = _ChainModels(target, starts, stream.named("theta"))
+    theta = np.empty((chains, rows, target.dimension))
 
     def advance(first_row: int, last_row: int, rounds_a_row: int) -> None:
+        if target.parameters is None:
+            advance_trees(first_row, last_row, rounds_a_row)
+            return
+        for row in range(first_row, last_row):
+            for _ in range(rounds_a_row):
+                advance_trees(row, row + 1, 1)
+                models.move(*_canonical(parents[:, row].copy(), lengths[:, row].copy()))
+            theta[:, row] = models.theta
+
+    def advance_trees(first_row: int, last_row: int, rounds_a_row: int) -> None:
         def work(first: int, last: int) -> None:
             tree, sites = SearchTree(surface), np.empty(surface.width)
             for chain in range(first, last):
+                if target.parameters is not None:
+                    tree.take_model(target.parameters.model(models.theta[chain]))
                 own = _States(*(array[chain] for array in states))
                 tree.restore((own.parents, own.children, own.lengths))
                 tables = ChainTables(prior.rate, key, own.counters, own.places, own.changes, sites)
@@ -191,18 +221,41 @@ def run_chains(
             progress(done / (left_out + rows * every))
     topologies, branch_lengths = _canonical(parents.reshape(-1, nodes), lengths.reshape(-1, nodes))
     interchanges, regrafts = states.changes.sum(axis=0) / (chains * (left_out + rows * every))
+    all_theta = theta.reshape(len(topologies), target.dimension)
     return ChainTrees(
         taxa,
         topologies,
         branch_lengths,
-        _log_joint(target, topologies, branch_lengths),
+        _log_joint(target, topologies, branch_lengths, all_theta),
         chains,
         left_out + rows * every,
         every,
         starts.distinct,
         float(interchanges),
         float(regrafts) / REGRAFTS,
+        all_theta,
     )
+
+
+class _ChainModels:
+    """The model of every chain, where parameters are inferred: they move by Metropolis' rule while trees are held."""
+
+    def __init__(self, target: TreePosterior, starts: ChainStarts, stream: RandomStream) -> None:
+        self._target = target
+        self._factor = starts.factor
+        self._random = stream.generator()
+        self.theta = starts.theta.copy()  # (chains, dimension)
+
+    def move(self, topologies: TopologyBatch, branch_lengths: FloatArray) -> None:
+        """Move the parameters of every chain, whose trees are these."""
+        here = _log_joint(self._target, topologies, branch_lengths, self.theta)
+        for size in THETA_STEPS:
+            steps = self._random.standard_normal(self.theta.shape) @ self._factor.T
+            proposed = self.theta + size / math.sqrt(self._target.dimension) * steps
+            there = _log_joint(self._target, topologies, branch_lengths, proposed)
+            with np.errstate(invalid="ignore"):
+                accepted = np.log1p(-self._random.random(len(here))) < there - here
+            self.theta[accepted], here[accepted] = proposed[accepted], there[accepted]
 
 
 def kept_rounds(chains: int, rounds: int, nodes: int) -> tuple[int, int, int]:
@@ -232,11 +285,16 @@ def _canonical(parents: IntArray, lengths: FloatArray) -> tuple[TopologyBatch, F
     return TopologyBatch.with_lengths(parents, lengths)
 
 
-def _log_joint(target: TreePosterior, topologies: TopologyBatch, branch_lengths: FloatArray) -> FloatArray:
+def _log_joint(
+    target: TreePosterior, topologies: TopologyBatch, branch_lengths: FloatArray, theta: FloatArray
+) -> FloatArray:
     chunk = max(1, CHUNK_NODES // topologies.node_count)
     found = []
     with torch.no_grad():
         for first in range(0, len(topologies), chunk):
             part = slice(first, first + chunk)
-            found.append(target.log_joint(topologies[part], torch.from_numpy(branch_lengths[part])).numpy())
+            coordinates = torch.from_numpy(theta[part]) if target.dimension else None
+            found.append(
+                target.log_joint(topologies[part], torch.from_numpy(branch_lengths[part]), theta=coordinates).numpy()
+            )
     return np.concatenate(found)

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,9 @@ TYPES = {
     "log_q_branches": np.float64,
 }
 USUAL_COUNT = 1000  # trees of a sample
-ANNEALED = "annealed"  # in the file of draws that were annealed, or have trees of chains among them
+NO_COORDINATES: FloatArray = np.empty((0, 0))
+# In the file of draws that were annealed, or have trees of chains among them; and where model parameters are inferred.
+ANNEALED, THETA = "annealed", "theta"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,15 +68,21 @@ class Draws:
     topologies: TopologyBatch
     group: IntArray  # (draws,)  which of the topologies each draw has
     branch_lengths: NDArray[np.float32]  # (draws, 2n-3)
-    log_joint: FloatArray  # (draws,)  log p(Y, τ, q)
+    log_joint: FloatArray  # (draws,)  log p(Y, τ, q, θ)
     log_q_topology: FloatArray  # (draws,)
-    log_q_branches: FloatArray  # (draws,)
+    log_q_branches: FloatArray  # (draws,)  log Q(q, θ given τ)
     annealed: FloatArray | None = None  # (draws,)  log weights, if any of the trees were moved or added
+    theta: FloatArray = field(
+        default_factory=lambda: NO_COORDINATES
+    )  # (draws, dimension)  of the model's parameters, where some are inferred
 
     def __post_init__(self) -> None:
         if not len(self.group):
             raise BadArgument("draws: nothing was drawn.")
+        if self.theta is NO_COORDINATES:
+            object.__setattr__(self, "theta", np.empty((len(self.group), 0)))
         rows: list[NDArray[Any]] = [self.branch_lengths, self.log_joint, self.log_q_topology, self.log_q_branches]
+        rows.append(self.theta)
         if self.annealed is not None:
             rows.append(self.annealed)
         if len(self.taxa) != self.topologies.taxon_count or any(len(row) != len(self.group) for row in rows):
@@ -211,19 +219,19 @@ class DrawCollector:
         """Add particles, as far as there is room. annealed: their log weights, if they were moved."""
         count = min(len(particles.topologies), self._nodes_left // particles.topologies.node_count)
         self._nodes_left -= count * particles.topologies.node_count
-        lengths, *logarithms = (part.detach().numpy()[:count] for part in particles[1:])
+        lengths, *logarithms, theta = (part.detach().numpy()[:count] for part in particles[1:])
         group = self._number(particles.topologies.parent[:count])
         log_weights = particles.log_weights() if annealed is None else annealed
         self._any_moved |= annealed is not None
-        self._columns.append((group, lengths.astype(np.float32), *logarithms, log_weights[:count]))
+        self._columns.append((group, lengths.astype(np.float32), *logarithms, log_weights[:count], theta))
 
     def extend(self, draws: Draws, chosen: BoolArray | slice = slice(None)) -> None:
         """Add draws that were collected before, all or some of them."""
         used, number = np.unique(draws.group[chosen], return_inverse=True)
         group = self._number(draws.topologies.parent[used])[number]
         self._any_moved |= draws.annealed is not None
-        columns = (draws.branch_lengths, draws.log_joint, draws.log_q_topology, draws.log_q_branches, draws.log_weights)
-        self._columns.append((group, *(column[chosen] for column in columns)))
+        columns = (draws.branch_lengths, draws.log_joint, draws.log_q_topology, draws.log_q_branches)
+        self._columns.append((group, *(column[chosen] for column in (*columns, draws.log_weights, draws.theta))))
 
     def draws(self, taxa: tuple[str, ...]) -> Draws:
         """The collected draws."""
@@ -231,7 +239,9 @@ class DrawCollector:
             raise BadArgument("draws: nothing was drawn.")
         columns = [np.concatenate(parts) for parts in zip(*self._columns, strict=True)]
         topologies = TopologyBatch.from_canonical(np.stack(self._parents))
-        return Draws(taxa, topologies, *(columns if self._any_moved else columns[:-1]))
+        group, branch_lengths, log_joint, log_q_topology, log_q_branches, log_weights, theta = columns
+        logarithms = (log_joint, log_q_topology, log_q_branches, log_weights if self._any_moved else None)
+        return Draws(taxa, topologies, group, branch_lengths, *logarithms, theta)
 
     def _number(self, parents: IntArray) -> IntArray:
         """The topology number of each row; new topologies get the next number."""
@@ -249,6 +259,8 @@ def write_draws(draws: Draws, path: Path) -> None:
     arrays["parent"] = draws.topologies.parent
     if draws.annealed is not None:
         arrays[ANNEALED] = draws.annealed
+    if draws.theta.shape[1]:
+        arrays[THETA] = draws.theta
     content = safetensors.numpy.save(
         {name: np.asarray(array, order="C") for name, array in arrays.items()}, {"taxa": json.dumps(draws.taxa)}
     )
@@ -263,7 +275,7 @@ def read_draws(path: Path) -> Draws:
         arrays = safetensors.numpy.load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         taxa = tuple(json.loads(header["__metadata__"]["taxa"]))
-        types = {**TYPES, ANNEALED: np.float64} if ANNEALED in arrays else TYPES
+        types = {**TYPES, **{name: np.float64 for name in (ANNEALED, THETA) if name in arrays}}
         if any(arrays[name].dtype != dtype for name, dtype in types.items()):
             raise ValueError("an array has another type")
         topologies = TopologyBatch.from_parents(arrays.pop("parent"))
@@ -274,6 +286,8 @@ def read_draws(path: Path) -> Draws:
             raise ValueError("lengths do not fit the trees")
         if not (np.isfinite(draws.branch_lengths).all() and (draws.branch_lengths >= 0).all()):
             raise ValueError("a length is negative or not finite")
+        if draws.theta.ndim != 2 or not np.isfinite(draws.theta).all():
+            raise ValueError("a model parameter is not finite")
         if np.isnan(draws.log_weights).any():
             raise ValueError("a weight is not a number")
     except Exception:  # damaged bytes fail in a dozen ways

@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phloem.inference.chains import ChainStarts, ChainTrees, run_chains
+from phloem.arrays import FloatArray, LongArray
+from phloem.inference.chains import ChainStarts, ChainTrees, covariance_factor, run_chains
 from phloem.inference.draws import resample
+from phloem.inference.laplace import ParameterStart
 from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
 from phloem.trees.sample import TreeSample, merge
@@ -32,20 +34,25 @@ class Exploration(NamedTuple):
     chains: int
     rounds: int  # of each chain
     is_wide: bool
+    theta: ParameterStart | None  # of the model's parameters in the same trees, if any are inferred
 
 
 def explore(
     target: TreePosterior,
     samples: Sequence[TreeSample],
     *,
+    theta: ParameterStart | None = None,
     chains: int,
     stream: RandomStream,
     threads: int = 1,
     progress: Callable[[float], None] = lambda _share: None,
 ) -> Exploration:
-    """Run chains from trees of the samples, from as many of each. The same stream gives the same trees."""
+    """Run chains from trees of the samples, from as many of each. The same stream gives the same trees.
 
-    def advance(starts: ChainStarts, part: int) -> tuple[ChainTrees, TreeSample]:
+    theta: where the model's parameters begin, if any are inferred.
+    """
+
+    def advance(starts: ChainStarts, part: int) -> tuple[ChainTrees, LongArray]:
         found = run_chains(
             target,
             samples[0].taxa,
@@ -56,14 +63,23 @@ def explore(
             progress=lambda share: progress((part + share) / 2),
         )
         kept = round(KEPT * ROUNDS / found.every) if part == 0 else found.by_chain.shape[1]
-        return found, found.select(found.by_chain[:, -kept:].ravel())
+        return found, found.by_chain[:, -kept:].ravel()
 
-    found, trees = advance(_starts(samples, chains, stream.named("starts")), 0)
-    is_wide = _coverage(samples, trees, chains) < WIDE
+    starts = _starts(samples, theta, chains, stream.named("starts"))
+    found, chosen = advance(starts, 0)
+    is_wide = _coverage(samples, found.select(chosen), chains) < WIDE
     if is_wide:
-        found, trees = advance(_ends(found), 1)
+        found, chosen = advance(_ends(found, starts.factor), 1)
     progress(1.0)
-    return Exploration(trees.distinct().normalized(), chains, ROUNDS * (1 + is_wide), is_wide)
+    trees = found.select(chosen).distinct().normalized()
+    return Exploration(trees, chains, ROUNDS * (1 + is_wide), is_wide, _center(found.theta[chosen]))
+
+
+def _center(theta: FloatArray) -> ParameterStart | None:
+    """Mean and covariance of the parameters' coordinates."""
+    if not theta.shape[1]:
+        return None
+    return ParameterStart(theta.mean(axis=0), covariance_factor(theta, np.full(len(theta), 1 / len(theta))))
 
 
 def _coverage(samples: Sequence[TreeSample], trees: TreeSample, chains: int) -> float:
@@ -75,9 +91,12 @@ def _coverage(samples: Sequence[TreeSample], trees: TreeSample, chains: int) -> 
     return float(held_out.weights[covered].sum() / held_out.weights.sum())
 
 
-def _starts(samples: Sequence[TreeSample], chains: int, stream: RandomStream) -> ChainStarts:
+def _starts(
+    samples: Sequence[TreeSample], theta: ParameterStart | None, chains: int, stream: RandomStream
+) -> ChainStarts:
     """Topologies of each sample in turn, as often as their weights say."""
-    uniform = stream.generator().random(len(samples))
+    generator = stream.generator()
+    uniform = generator.random(len(samples))
     chosen = []
     for place, sample in enumerate(samples[:chains]):
         count = len(range(place, chains, len(samples)))
@@ -85,10 +104,12 @@ def _starts(samples: Sequence[TreeSample], chains: int, stream: RandomStream) ->
         chosen.append(sample.topologies.take(resample(weights, count, float(uniform[place]))))
     topologies = TopologyBatch.concatenate(chosen)
     lengths = np.full((len(topologies), topologies.branch_count), START_LENGTH)
-    return ChainStarts(topologies, lengths, len(topologies.distinct()[0]))
+    center, factor = theta or ParameterStart(np.empty(0), np.empty((0, 0)))
+    coordinates = center + generator.standard_normal((len(topologies), len(center))) @ factor.T
+    return ChainStarts(topologies, lengths, len(topologies.distinct()[0]), coordinates, factor)
 
 
-def _ends(found: ChainTrees) -> ChainStarts:
+def _ends(found: ChainTrees, factor: FloatArray) -> ChainStarts:
     """Where the chains are."""
     last = found.by_chain[:, -1]
-    return ChainStarts(found.topologies.take(last), found.branch_lengths[last], found.starts)
+    return ChainStarts(found.topologies.take(last), found.branch_lengths[last], found.starts, found.theta[last], factor)

@@ -65,12 +65,12 @@ def weigh(
     operation = family.from_noise(repeated, np.ascontiguousarray(own_noise), path_only=False)
     assert operation is not None
     lengths, log_density = operation.values((True,), torch.from_numpy(parameters).repeat(samples, 1, 1))
-    log_joint, to_lengths = target.log_joint_by_hand(repeated, lengths, 1.0)
+    log_joint, slopes = target.log_joint_by_hand(repeated, lengths, 1.0)
     log_weights = (log_joint - log_density).numpy().reshape(samples, trees)
     if not with_gradient:
         return Weighed(log_weights, None)
     ones = torch.ones(samples * trees, dtype=torch.float64)
-    (gradient,) = operation.gradients((True,), to_lengths(ones), -ones)
+    (gradient,) = operation.gradients((True,), slopes.lengths, -ones)
     assert gradient is not None
     return Weighed(log_weights, gradient.numpy().reshape(samples, *parameters.shape).sum(axis=0))
 

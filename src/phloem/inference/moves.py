@@ -1,10 +1,11 @@
 """Moves of trees towards the posterior: lengths by Hamiltonian steps, topologies by interchanges.
 
 A tree is a topology and the noise that a family makes its lengths of: under Q the noise is standard normal, whatever
-the topology, so noise is what lengths are moved in, and what a topology hands on to the next. Between Q and the
-posterior lie densities over topologies and noise, one for each inverse temperature β,
+the topology, so noise is what lengths are moved in, and what a topology hands on to the next. Parameters θ of the
+substitution model that are inferred are made of noise too, in columns after those of the branches, and move with the
+lengths. Between Q and the posterior lie densities over topologies and noise, one for each inverse temperature β,
 
-    f(τ, ε) = N(ε) · Q(τ)^(1-β) · (p(Y, τ, q) / Q(q given τ))^β
+    f(τ, ε) = N(ε) · Q(τ)^(1-β) · (p(Y, τ, q, θ) / Q(q, θ given τ))^β
 
 which is Q at β = 0 and the posterior at β = 1. Every move here leaves the density at its β as it is.
 """
@@ -25,6 +26,7 @@ from phloem.target.posterior import TreePosterior
 from phloem.trees.topology import TopologyBatch
 from phloem.variational.families import BranchDistribution, LengthsFromNoise
 from phloem.variational.joint import BranchModel, JointModel
+from phloem.variational.parameters import ParameterModel, ParametersFromNoise, lengths_from_noise
 
 MOST_REMEMBERED = 10_000_000  # numbers, 80 MB at most: parameters that are kept for topologies seen again
 JITTER = 0.2  # of the step size, as a share: no length of a path is then resonant
@@ -34,15 +36,16 @@ TopologyScore = Callable[[TopologyBatch], FloatArray]  # log Q(τ), (trees,); -i
 
 
 class Weighed(NamedTuple):
-    """What lengths made of noise are worth."""
+    """What lengths and model parameters made of noise are worth."""
 
     lengths: FloatArray  # (trees, branches)
-    log_joint: FloatArray  # (trees,)  log p(Y, τ, q)
-    log_q_branches: FloatArray  # (trees,)  log Q(q given τ)
+    theta: FloatArray  # (trees, dimension)
+    log_joint: FloatArray  # (trees,)  log p(Y, τ, q, θ)
+    log_q_branches: FloatArray  # (trees,)  log Q(q, θ given τ)
 
     @property
     def log_ratio(self) -> FloatArray:
-        """log p(Y, τ, q) - log Q(q given τ), (trees,)."""
+        """log p(Y, τ, q, θ) - log Q(q, θ given τ), (trees,)."""
         return self.log_joint - self.log_q_branches
 
     def take(self, trees: LongArray) -> "Weighed":
@@ -64,11 +67,13 @@ class NoiseSpace:
         family: type[BranchDistribution],
         parameters: BranchParameters,
         score: TopologyScore,
+        theta: ParameterModel | None = None,
     ) -> None:
         self.target = target
         self.family = family
         self.parameters = parameters
         self.score = score
+        self.theta = theta
 
     @classmethod
     def of(cls, model: JointModel, target: TreePosterior) -> "NoiseSpace":
@@ -78,32 +83,59 @@ class NoiseSpace:
             with torch.no_grad():
                 return np.asarray(model.network.log_prob(topologies).numpy())
 
-        return cls(target, model.branches.family, ParameterMemory(model.branches), score)
+        return cls(target, model.branches.family, ParameterMemory(model.branches), score, model.theta)
+
+    @property
+    def dimension(self) -> int:
+        """Of the model's parameters; 0 if none are inferred."""
+        return 0 if self.theta is None else self.theta.dimension
 
     def weigh(self, topologies: TopologyBatch, parameters: Tensor, noise: FloatArray) -> Weighed:
-        """Lengths from noise, (trees, branches), with their log-densities."""
+        """Lengths and θ from noise, (trees, branches + dimension), with their log-densities."""
         with torch.no_grad():
             lengths, log_density = self._operation(topologies, noise).values((True,), parameters)
-            log_joint = self.target.log_joint(topologies, lengths)
-        return Weighed(lengths.numpy(), log_joint.numpy(), log_density.numpy())
+            theta, log_q_theta, _ = self._theta(noise)
+            log_joint = self.target.log_joint(topologies, lengths, theta=theta)
+        return _weighed(lengths, theta, log_joint, log_density, log_q_theta)
 
     def weigh_with_slope(
         self, topologies: TopologyBatch, parameters: Tensor, noise: FloatArray
     ) -> tuple[Weighed, FloatArray]:
-        """The same, and the gradient of `log_ratio` for the noise, (trees, branches)."""
+        """The same, and the gradient of `log_ratio` for the noise, (trees, branches + dimension)."""
         operation = self._operation(topologies, noise)
         with torch.no_grad():
             lengths, log_density = operation.values((True,), parameters)
-        log_joint, to_lengths = self.target.log_joint_by_hand(topologies, lengths, 1.0)
+            theta, log_q_theta, of_theta = self._theta(noise)
+        log_joint, slopes = self.target.log_joint_by_hand(topologies, lengths, 1.0, theta=theta)
         ones = torch.ones(len(topologies), dtype=torch.float64)
-        slope = operation.noise_gradient(to_lengths(ones), -ones)
-        return Weighed(lengths.numpy(), log_joint.numpy(), log_density.numpy()), slope
+        slope = operation.noise_gradient(slopes.lengths, -ones)
+        if of_theta is not None:
+            slope[:, topologies.branch_count :] += of_theta.noise_gradient(slopes.theta.numpy(), -ones.numpy())
+        return _weighed(lengths, theta, log_joint, log_density, log_q_theta), slope
 
     def _operation(self, topologies: TopologyBatch, noise: FloatArray) -> LengthsFromNoise:
-        operation = self.family.from_noise(topologies, np.ascontiguousarray(noise), path_only=False)
+        of_branches, of_theta = np.split(noise, [topologies.branch_count], axis=1)
+        operation = lengths_from_noise(
+            self.family, topologies, np.ascontiguousarray(of_branches), of_theta, path_only=False
+        )
         if operation is None:
             raise BadArgument(f"{self.family.__name__}: has no `from_noise`, which moves of its lengths need.")
         return operation
+
+    def _theta(self, noise: FloatArray) -> tuple[Tensor | None, Tensor | None, ParametersFromNoise | None]:
+        """The model's parameters with their log-densities, and the operation that makes them; nothing without any."""
+        if self.theta is None:
+            return None, None, None
+        operation = self.theta.sampling(noise[:, noise.shape[1] - self.dimension :])
+        return *operation.values((True,) * len(self.theta.learned), *self.theta.learned), operation
+
+
+def _weighed(
+    lengths: Tensor, theta: Tensor | None, log_joint: Tensor, log_density: Tensor, log_q_theta: Tensor | None
+) -> Weighed:
+    if theta is None or log_q_theta is None:
+        return Weighed(lengths.numpy(), np.empty((len(lengths), 0)), log_joint.numpy(), log_density.numpy())
+    return Weighed(lengths.numpy(), theta.numpy(), log_joint.numpy(), (log_density + log_q_theta).numpy())
 
 
 class ParameterMemory:
@@ -119,7 +151,7 @@ class ParameterMemory:
         rows = [parent.tobytes() for parent in topologies.parent]
         new = {row: tree for tree, row in enumerate(rows) if row not in self._known}
         if new:
-            numbers_each = topologies.branch_count * self._branches.family.parameters_per_branch
+            numbers_each = topologies.branch_count * self._branches.columns
             if len(self._known) * numbers_each > self._most_numbers:
                 self._known.clear()
                 new = {row: tree for tree, row in enumerate(rows)}
@@ -135,7 +167,7 @@ class MovingTrees:
     def __init__(self, space: NoiseSpace, topologies: TopologyBatch, noise: FloatArray) -> None:
         self.space = space
         self.topologies = topologies
-        self.noise = noise.copy()  # (trees, branches)
+        self.noise = noise.copy()  # (trees, branches + dimension)
         self.parameters = space.parameters(topologies)
         self.log_q_topology = space.score(topologies)
         weighed, self.slope = space.weigh_with_slope(topologies, self.parameters, noise)
@@ -146,13 +178,14 @@ class MovingTrees:
 
     @property
     def log_weights(self) -> FloatArray:
-        """log p(Y, τ, q) - log Q(τ, q), (trees,): how fast the log density grows with β."""
+        """log p(Y, τ, q, θ) - log Q(τ, q, θ), (trees,): how fast the log density grows with β."""
         return self.weighed.log_ratio - self.log_q_topology
 
     def as_particles(self) -> Particles:
         """The trees where they are now."""
-        logarithms = (self.weighed.log_joint, self.log_q_topology, self.weighed.log_q_branches)
-        return Particles(self.topologies, *map(torch.from_numpy, (self.weighed.lengths, *logarithms)))
+        found = self.weighed
+        columns = (found.lengths, found.log_joint, self.log_q_topology, found.log_q_branches, found.theta)
+        return Particles(self.topologies, *map(torch.from_numpy, columns))
 
     def move_lengths(self, inverse_temperature: float, angle: float, steps: int, *, stream: RandomStream) -> float:
         """One Hamiltonian path of each tree's noise; returns the share of them that are accepted.
@@ -203,7 +236,8 @@ class MovingTrees:
         if not len(trees):
             return 0.0
         topologies, origin, score, uniform = topologies.take(trees), origin[trees], score[trees], uniform[trees]
-        noise = np.take_along_axis(self.noise[trees], origin, axis=1)
+        noise = self.noise[trees]
+        noise[:, : origin.shape[1]] = np.take_along_axis(noise, origin, axis=1)
         kept = _rearranged(self.parameters[torch.from_numpy(trees)], origin)
         here = log_density(self.weighed, self.log_q_topology)[trees]
         first_gain = log_density(self.space.weigh(topologies, kept, noise), score) - here

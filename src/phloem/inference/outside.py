@@ -50,6 +50,7 @@ def with_outside(draws: Draws, trees: ChainTrees, is_outside: BoolArray, outside
         np.full(count, -np.inf),
         np.zeros(count),
         np.full(count, log_weight),
+        trees.theta[added],
     )
     return join([draws, outside])
 

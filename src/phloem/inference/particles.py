@@ -1,8 +1,9 @@
 """Particles, which are trees drawn from Q and weighted against the target; and gradient estimators.
 
-A particle is a topology and its branch lengths, drawn from Q; its log weight is log p(Y, τ, q) - log Q(τ) -
-log Q(q given τ). Branch lengths are reparameterised, so the first and the last term carry the gradient of the
-branch-length model. Topologies are discrete: their gradient is that of log Q(τ) times a signal of how good each was.
+A particle is a topology with its branch lengths and, where some are inferred, parameters θ of the substitution model,
+drawn from Q; its log weight is log p(Y, τ, q, θ) - log Q(τ) - log Q(θ) - log Q(q given τ, θ). Lengths and θ are
+reparameterised, so all but the second term carry the gradients of what they come from. Topologies are discrete: their
+gradient is that of log Q(τ) times a signal of how good each was.
 
 An estimator gets K log weights and returns the lower bound and, for each particle, how strongly to push its log p and
 log Q. Training multiplies the gradients by these factors.
@@ -22,7 +23,7 @@ from phloem.kernels.training import leave_one_out_bounds, log_mean_exp
 from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.joint import JointModel
+from phloem.variational.joint import JointModel, TreeDraw
 
 
 class Particles(NamedTuple):
@@ -30,19 +31,31 @@ class Particles(NamedTuple):
 
     topologies: TopologyBatch
     lengths: Tensor  # (particles, 2n-3)
-    log_joint: Tensor  # log p(Y, τ, q), with a tempered likelihood
+    log_joint: Tensor  # log p(Y, τ, q, θ), with a tempered likelihood
     log_q_topology: Tensor
-    log_q_branches: Tensor
+    log_q_branches: Tensor  # log Q(q, θ given τ)
+    theta: Tensor  # (particles, dimension)
+
+    @classmethod
+    def of(cls, draw: TreeDraw, log_joint: Tensor) -> "Particles":
+        """What was drawn, with its joint density."""
+        log_q = draw.log_q_branches + draw.log_q_theta
+        return cls(draw.topologies, draw.lengths, log_joint, draw.log_q_topology, log_q, draw.theta)
 
     def log_weights(self) -> FloatArray:
-        """log p(Y, τ, q) - log Q(τ, q), (particles,), without gradients."""
-        log_joint, *log_q = map(plain_values, self[2:])
+        """log p(Y, τ, q, θ) - log Q(τ, q, θ), (particles,), without gradients."""
+        log_joint, *log_q = map(plain_values, (self.log_joint, self.log_q_topology, self.log_q_branches))
         weights: FloatArray = log_joint - log_q[0] - log_q[1]
         return weights
 
 
 def check_same_taxa(model: JointModel, target: TreePosterior) -> None:
-    """Raise unless model and target have the same taxa in the same order."""
+    """Raise unless model and target have the same taxa in the same order, and as many parameters to infer."""
+    if model.dimension != target.dimension:
+        raise BadArgument(
+            f"Q has {model.dimension} coordinates of model parameters, the target {target.dimension}. "
+            "Make Q with a `ParameterModel` of the target's dimension."
+        )
     if model.network.support.taxa != target.likelihood.patterns.taxa:
         raise TaxonMismatch(
             "the support and the alignment differ in their taxa or in the order of them. "
@@ -64,8 +77,8 @@ def draw_particles(
     path_only: the gradient of log_q_branches flows through the lengths alone.
     """
     draw = model.draw(count, stream=stream, path_only=path_only)
-    log_joint = target.log_joint(draw.topologies, draw.lengths, inverse_temperature)
-    return Particles(draw.topologies, draw.lengths, log_joint, draw.log_q_topology, draw.log_q_branches)
+    theta = draw.theta if target.dimension else None
+    return Particles.of(draw, target.log_joint(draw.topologies, draw.lengths, inverse_temperature, theta=theta))
 
 
 class Estimate(NamedTuple):

@@ -135,9 +135,9 @@ def _draw(model: JointModel, target: TreePosterior, count: int, stream: RandomSt
 def _with_lengths(
     model: JointModel, target: TreePosterior, topologies: TopologyBatch, stream: RandomStream
 ) -> Particles:
-    lengths, log_density = model.branches(topologies).sample(stream=stream)
-    log_joint = target.log_joint(topologies, lengths)
-    return Particles(topologies, lengths, log_joint, model.network.log_prob(topologies), log_density)
+    draw = model.draw_lengths(topologies, stream=stream)
+    log_joint = target.log_joint(topologies, draw.lengths, theta=draw.theta if target.dimension else None)
+    return Particles.of(draw, log_joint)
 
 
 def _weigh(parts: Sequence[_Trees]) -> _Weighed:

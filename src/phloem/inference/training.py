@@ -19,6 +19,7 @@ from phloem.config import EvaluationConfig, TrainingConfig
 from phloem.errors import BadArgument
 from phloem.inference.draws import DrawCollector
 from phloem.inference.evaluation import draw_log_weights
+from phloem.inference.laplace import ParameterStart
 from phloem.inference.particles import ESTIMATORS, Estimator, Particles, check_same_taxa, doubly_reparameterized
 from phloem.inference.refitting import refit_topologies
 from phloem.kernels.training import adam_update
@@ -26,10 +27,12 @@ from phloem.random_streams import RandomStream
 from phloem.runs.driver import Trainable, report_steps, take_steps
 from phloem.runs.history import History
 from phloem.target.posterior import TreePosterior
-from phloem.variational.joint import JointModel
+from phloem.variational.joint import DrawGradients, JointModel
 
 HELD_RAMP = 0.4  # of what the settings say: no modes must be found, only lengths that fit
+THETA_RATE_FACTOR = 3.0  # of the rate for branch lengths: there are few parameters, and they begin near their places
 HELD, LOGITS = "is_held", "model.network.logits"  # in the state
+CENTER, FACTOR = "model.theta.center", "model.theta.factor"
 WINDOW = 10  # reports at full temperature that decide whether training stops
 LEAST_RISE = 0.05  # nats over the window: less than the error of most marginal likelihoods
 DECAY, SQUARE_DECAY, EPSILON = 0.9, 0.999, 1e-8  # of Adam
@@ -199,6 +202,8 @@ class Training(Trainable):
         self._is_refitted = np.zeros(1, np.bool_)
         self._topology_adam = Adam(model.network.parameters())
         self._branch_adam = Adam(model.branches.parameters(), clipping=config.clipping)
+        # Q(θ) begins near the posterior, from which a tempered likelihood would lead it away: it moves later.
+        self._theta_adam = None if model.theta is None else Adam(model.theta.parameters(), clipping=config.clipping)
         longer = " or more --steps, which make the warm-up longer" if config.ramp else ""
         self.advice = f"Use a lower learning rate (--set training.rate={config.rate / 3:.1g}){longer}."
 
@@ -210,6 +215,8 @@ class Training(Trainable):
         moved = math.isfinite(lower_bound)
         if moved:
             moved = self._topology_adam.step(topology_rate) & self._branch_adam.step(branch_rate)
+            if self._theta_adam is not None and inverse_temperature == 1:
+                moved &= self._theta_adam.step(branch_rate * THETA_RATE_FACTOR)
         self._count(number, moved)
         return StepInfo(number, inverse_temperature, lower_bound, not moved)
 
@@ -220,27 +227,43 @@ class Training(Trainable):
         doubly = self.config.doubly_reparameterized
         stream = self._stream.at(number)
         draw, pull_back = self.model.draw_by_hand(self.config.particles, stream=stream, path_only=doubly)
-        log_joint, to_lengths = self.target.log_joint_by_hand(draw.topologies, draw.lengths, inverse_temperature)
-        particles = Particles(draw.topologies, draw.lengths, log_joint, draw.log_q_topology, draw.log_q_branches)
-        estimate = self._estimator(particles.log_weights())
-        if doubly:
-            estimate = doubly_reparameterized(estimate)
-        self._topology_adam.clear_gradients()
-        self._branch_adam.clear_gradients()
+        log_joint, slopes = self.target.log_joint_by_hand(
+            draw.topologies, draw.lengths, inverse_temperature, theta=draw.theta if self.target.dimension else None
+        )
+        plain = self._estimator(Particles.of(draw, log_joint).log_weights())
+        estimate = doubly_reparameterized(plain) if doubly else plain
+        for adam in self._adams().values():
+            adam.clear_gradients()
         by_joint, by_topology, by_branches = (torch.from_numpy(-factor) for factor in estimate[1:])
-        pull_back(to_lengths(by_joint), by_topology, by_branches)
+        of_theta, log_q_theta = (torch.from_numpy(-factor) for factor in (plain.log_joint, plain.log_q_branches))
+        pull_back(
+            DrawGradients(
+                lengths=by_joint[:, None] * slopes.lengths,
+                theta=of_theta[:, None] * slopes.theta,
+                log_q_topology=by_topology,
+                log_q_branches=by_branches,
+                log_q_theta=log_q_theta,
+            )
+        )
         return estimate.lower_bound
 
     def state(self) -> dict[str, AnyArray]:
         """Everything the next step depends on besides the config, the seed and the target."""
         return {
             **{f"model.{name}": tensor.detach().numpy() for name, tensor in self.model.state_dict().items()},
-            **{f"topology_adam.{name}": array for name, array in self._topology_adam.state().items()},
-            **{f"branch_adam.{name}": array for name, array in self._branch_adam.state().items()},
+            **{
+                f"{name}_adam.{part}": array
+                for name, adam in self._adams().items()
+                for part, array in adam.state().items()
+            },
             "counters": self._counters(),
             HELD: self._is_held,
             **({"is_refitted": self._is_refitted} if self.config.refit else {}),
         }
+
+    def _adams(self) -> dict[str, Adam]:
+        found = {"topology": self._topology_adam, "branch": self._branch_adam}
+        return found if self._theta_adam is None else {**found, "theta": self._theta_adam}
 
     def restore(self, state: dict[str, AnyArray]) -> None:
         """Continue from a state."""
@@ -273,11 +296,20 @@ class Training(Trainable):
         return super().is_done(reports) or (self.config.stop == "auto" and is_flat(reports))
 
 
-def start_in(state: dict[str, AnyArray]) -> tuple[torch.Tensor | None, bool]:
-    """From where another training like the one with this state starts: logits of Q(τ), and whether they are held."""
+class TrainingStart(NamedTuple):
+    """Where a training begins."""
+
+    logits: torch.Tensor | None = None  # of Q(τ); None where all are zero
+    held: bool = False  # whether they stay as they are while branch lengths are trained
+    theta: ParameterStart | None = None  # if any parameters of the model are inferred
+
+
+def start_in(state: dict[str, AnyArray]) -> TrainingStart:
+    """From where another training like the one with this state starts."""
+    theta = ParameterStart(state[CENTER], state[FACTOR]) if CENTER in state else None
     if not state.get(HELD, np.zeros(1, np.bool_))[0]:
-        return None, False
-    return torch.from_numpy(state[LOGITS].copy()), True
+        return TrainingStart(theta=theta)
+    return TrainingStart(torch.from_numpy(state[LOGITS].copy()), True, theta)
 
 
 class Report(NamedTuple):

@@ -1,6 +1,7 @@
 """The likelihood surface that a search climbs: one alignment, one model, and trees on it that change in place."""
 
 import math
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -108,6 +109,13 @@ class Surface:
             logarithms=np.empty((blocks, LANES)),
         )
 
+    def with_model(self, model: SubstitutionModel) -> "Surface":
+        """The same alignment under another model of the same kind, with as many rate categories."""
+        other = copy(self)
+        other.model, other.rates = model, rate_tables(model)
+        other.tables = pattern_tables(self.patterns, model)
+        return other
+
 
 class ScoredMoves(NamedTuple):
     """Interchanges of one tree: 2 · branch + which child, and what each of them leads to."""
@@ -140,6 +148,10 @@ class SearchTree:
         )
         self._branch = surface.branch_tables()
         self.sites = np.empty(surface.width)  # log-likelihoods of the patterns after the last smoothing
+
+    def take_model(self, model: SubstitutionModel) -> None:
+        """Be under another model of the same kind."""
+        self._surface = self._surface.with_model(model)
 
     def place(self, topology: TopologyBatch, lengths: FloatArray) -> None:
         """Become another tree."""

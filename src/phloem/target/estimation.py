@@ -10,11 +10,11 @@ from torch import Tensor
 
 from phloem.arrays import BoolArray, FloatArray
 from phloem.config import ModelConfig
-from phloem.config.model import ALIASES, MODEL_PARAMETERS, EstimatedModel
+from phloem.config.model import ALIASES, EstimatedModel
 from phloem.data.patterns import SitePatterns
 from phloem.errors import BadArgument
 from phloem.target.likelihood import TreeLikelihood
-from phloem.target.substitution import SubstitutionModel, build_model, count_states
+from phloem.target.substitution import SubstitutionModel, build_model, constant_share
 from phloem.trees.topology import TopologyBatch
 
 SHORTEST, LONGEST = 1e-8, 100.0
@@ -155,20 +155,7 @@ class FittedModel(NamedTuple):
 
 def start_model(form: EstimatedModel, patterns: SitePatterns) -> SubstitutionModel:
     """Where to begin: counted frequencies, kappa 2, equal rates, shape 1, half of the constant sites invariant."""
-    takes = MODEL_PARAMETERS[form.name]
-    known = count_states(patterns)
-    if not known.all():  # no model can have a frequency of 0: as if each state had been seen once more
-        known += 1
-    config = ModelConfig(
-        form.name,
-        kappa=(2.0,) * (2 if form.name == "TN93" else 1) if "kappa" in takes else None,
-        frequencies=tuple((known / known.sum()).tolist()) if "frequencies" in takes else None,
-        rates=(1.0,) * 6 if "rates" in takes else None,
-        gamma=form.gamma,
-        alpha=None if form.gamma is None else 1.0,
-        invariant=_constant_share(patterns) / 2 if form.invariant else None,
-    )
-    return build_model(config, patterns)
+    return build_model(ModelConfig(str(form)), patterns)
 
 
 def estimate_model(
@@ -213,7 +200,7 @@ class _Surface:
         self.topology, self.start, self.form = topology, start, form
         self.rate_count = max(RATE_OF_PAIR[form.name])
         self.site_count = float(patterns.counts.sum())
-        self.constant_share = _constant_share(patterns)
+        self.constant_share = constant_share(patterns)
         # What it prepares depends on the patterns alone, and on whether the model has parameters: any place will do.
         model = self.model_at(self._variable(self._parameters()))
         self.likelihood = TreeLikelihood(patterns, model, threads=threads)
@@ -316,12 +303,6 @@ def _check_start(topology: TopologyBatch, start: SubstitutionModel, form: Estima
     given = (ALIASES.get(start.name, start.name), gamma, rates.invariant is not None)
     if given != (form.name, form.gamma, form.invariant):
         raise BadArgument(f"{start.in_words()}: not a model to begin with for {form}. Begin with start_model.")
-
-
-def _constant_share(patterns: SitePatterns) -> float:
-    """The share of sites that a single state can explain."""
-    constant = np.bitwise_and.reduce(patterns.states, axis=0) != 0
-    return float(patterns.counts @ constant / patterns.counts.sum())
 
 
 def _log(low: float, high: float) -> tuple[float, float]:

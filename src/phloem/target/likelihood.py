@@ -11,7 +11,7 @@ from phloem.autograd import Operation, check_tensors, plain_values
 from phloem.data.patterns import SitePatterns, merge_relabelled
 from phloem.errors import BadArgument
 from phloem.target.pruning import Evaluation, Pruning
-from phloem.target.rates import ModelRates
+from phloem.target.rates import ModelRates, Parameters
 from phloem.target.substitution import SubstitutionModel, jc69
 from phloem.threads import available_threads
 from phloem.trees.topology import TopologyBatch
@@ -24,17 +24,25 @@ class TreeLikelihood:
     are computed once; which these are is remembered from call to call. Where the model treats all states alike,
     patterns are merged up to the names of the states. The result depends neither on the number of threads nor on what
     is remembered. A model whose parameters need no gradient is taken as it is when it is first used.
+
+    states_differ: whether models that treat states differently are asked for later, whatever this one does.
     """
 
     def __init__(
-        self, patterns: SitePatterns, model: SubstitutionModel | None = None, *, threads: int | None = None
+        self,
+        patterns: SitePatterns,
+        model: SubstitutionModel | None = None,
+        *,
+        threads: int | None = None,
+        states_differ: bool = False,
     ) -> None:
         self.patterns = patterns
         self.model = model or jc69()
         self.threads = available_threads() if threads is None else threads
         if self.threads < 1:
             raise BadArgument(f"{self.threads} threads: give at least 1.")
-        self.pruning = Pruning(merge_relabelled(patterns) if self.model.treats_states_alike else patterns)
+        alike = self.model.treats_states_alike and not states_differ
+        self.pruning = Pruning(merge_relabelled(patterns) if alike else patterns)
         self._fixed: tuple[SubstitutionModel, ModelRates] | None = None
 
     def __call__(self, topologies: TopologyBatch, branch_lengths: Tensor) -> Tensor:
@@ -48,10 +56,20 @@ class TreeLikelihood:
         values: Tensor = _LogLikelihoods(self, topologies, rates)(branch_lengths, *parameters)
         return values
 
-    def evaluate(self, topologies: TopologyBatch, branch_lengths: Tensor) -> Evaluation:
-        """Log-likelihoods and their derivatives for the lengths, not recorded by torch's autograd."""
+    def evaluate(
+        self, topologies: TopologyBatch, branch_lengths: Tensor, rates: ModelRates | None = None
+    ) -> Evaluation:
+        """Log-likelihoods and their derivatives, not recorded by torch's autograd.
+
+        rates: a model for each tree, for whose parameters there are derivatives too, in place of the model.
+        """
         check_branch_lengths(topologies, branch_lengths, len(self.patterns.taxa))
-        return self._evaluate(topologies, branch_lengths, gradient=True)
+        return self._evaluate(topologies, branch_lengths, rates, gradient=True)
+
+    def values(self, topologies: TopologyBatch, branch_lengths: Tensor, rates: ModelRates) -> FloatArray:
+        """Log-likelihoods, (batch,), of trees with a model for each."""
+        check_branch_lengths(topologies, branch_lengths, len(self.patterns.taxa))
+        return self._evaluate(topologies, branch_lengths, rates, gradient=False).sums
 
     def of_sites(self, topologies: TopologyBatch, branch_lengths: Tensor) -> FloatArray:
         """Log-likelihood of every site of the alignment, in its order, (batch, sites)."""
@@ -59,9 +77,23 @@ class TreeLikelihood:
         found = self._evaluate(topologies, branch_lengths, gradient=False)
         return found.of_patterns[:, self.pruning.patterns.pattern_of_site]
 
-    def _evaluate(self, topologies: TopologyBatch, branch_lengths: Tensor, *, gradient: bool) -> Evaluation:
-        lengths, rates = plain_values(branch_lengths), self._fixed_rates() or self.rates(*self.model.parameters)
-        return self.pruning.evaluate(topologies, lengths, rates.tables, gradient=gradient, threads=self.threads)
+    def _evaluate(
+        self,
+        topologies: TopologyBatch,
+        branch_lengths: Tensor,
+        rates: ModelRates | None = None,
+        *,
+        gradient: bool,
+    ) -> Evaluation:
+        used = rates or self._fixed_rates() or self.rates(*self.model.parameters)
+        return self.pruning.evaluate(
+            topologies,
+            plain_values(branch_lengths),
+            used.tables,
+            gradient=gradient,
+            full=gradient and rates is not None,
+            threads=self.threads,
+        )
 
     def _fixed_rates(self) -> ModelRates | None:
         """What the kernel needs of a model without free parameters, made once."""
@@ -75,14 +107,14 @@ class TreeLikelihood:
         self, exchangeabilities: Tensor, frequencies: Tensor, shape: Tensor | None, invariant: Tensor | None
     ) -> ModelRates:
         """What the kernel needs of the model with these parameters."""
-        return ModelRates(
-            plain_values(exchangeabilities),
-            plain_values(frequencies),
-            None if shape is None else float(plain_values(shape).item()),
-            None if invariant is None else float(plain_values(invariant).item()),
-            categories=self.model.site_rates.categories,
-            method=self.model.site_rates.method,
+        parameters = Parameters(
+            plain_values(exchangeabilities)[None],
+            plain_values(frequencies)[None],
+            None if shape is None else plain_values(shape).reshape(1),
+            np.zeros(1) if invariant is None else plain_values(invariant).reshape(1),
         )
+        rates = self.model.site_rates
+        return ModelRates(parameters, categories=rates.categories, method=rates.method)
 
 
 @final
@@ -115,7 +147,7 @@ class _LogLikelihoods(Operation):
             return of_lengths, *(None for _ in wanted[1:])
         of_parameters = self.rates.gradients(self.derivatives, gradient.numpy())
         return of_lengths, *(
-            torch.as_tensor(found, dtype=torch.float64) if is_wanted else None
+            torch.as_tensor(found[0], dtype=torch.float64) if is_wanted and found is not None else None
             for found, is_wanted in zip(of_parameters, wanted[1:], strict=True)
         )
 

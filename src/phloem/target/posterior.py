@@ -3,20 +3,21 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import cast
+from typing import NamedTuple, cast, final
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from phloem.autograd import Operation
 from phloem.errors import BadArgument
+from phloem.target.free_parameters import FreeParameters
 from phloem.target.likelihood import TreeLikelihood, check_shape
 from phloem.trees.generation import topology_count
 from phloem.trees.topology import TopologyBatch
 
 # Log density of each tree with its lengths, (batch,), differentiable in the lengths.
 Prior = Callable[[TopologyBatch, Tensor], Tensor]
-# From the gradients of log-densities, (batch,), to those of the lengths, (batch, 2n-3).
-PullBack = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +40,65 @@ class TreePrior:
         return torch.addmv(constants, branch_lengths, rates)  # one operation: this is done in every training step
 
 
+class JointSlopes(NamedTuple):
+    """How each tree's log joint changes with its own lengths and model parameters."""
+
+    lengths: Tensor  # (batch, 2n-3)
+    theta: Tensor  # (batch, dimension)
+
+
 @dataclass(frozen=True, slots=True)
 class TreePosterior:
-    """p(Y, τ, q) = p(Y given τ, q) p(τ, q), whose likelihood can be tempered."""
+    """p(Y, τ, q, θ) = p(Y given τ, q, θ) p(τ, q) p(θ), whose likelihood can be tempered.
+
+    parameters: those of the substitution model that are inferred. Then the log joint takes `theta`, their coordinates
+    for each tree, (batch, dimension). Without them the model is that of the likelihood.
+    """
 
     likelihood: TreeLikelihood
     prior: Prior = field(default_factory=TreePrior)
+    parameters: FreeParameters | None = None
 
-    def log_joint(self, topologies: TopologyBatch, branch_lengths: Tensor, inverse_temperature: float = 1.0) -> Tensor:
-        """inverse_temperature · log p(Y given τ, q) + log p(τ, q), (batch,), with gradients for the lengths."""
+    @property
+    def dimension(self) -> int:
+        """How many coordinates the model's parameters have; 0 if none are inferred."""
+        return 0 if self.parameters is None else self.parameters.dimension
+
+    def log_joint(
+        self,
+        topologies: TopologyBatch,
+        branch_lengths: Tensor,
+        inverse_temperature: float = 1.0,
+        *,
+        theta: Tensor | None = None,
+    ) -> Tensor:
+        """inverse_temperature · log p(Y given τ, q, θ) + log p(τ, q) + log p(θ), (batch,), with gradients."""
         _check_temperature(inverse_temperature)
         log_prior = self.prior(topologies, branch_lengths)
+        if self.parameters is not None:
+            log_prior = log_prior + _ParameterPrior(self.parameters)(self._checked(topologies, theta))
         if inverse_temperature == 0:  # 0 · -inf would not be a number
             return log_prior
-        return torch.add(log_prior, self.likelihood(topologies, branch_lengths), alpha=inverse_temperature)
+        log_likelihood = self.log_likelihood(topologies, branch_lengths, theta)
+        return torch.add(log_prior, log_likelihood, alpha=inverse_temperature)
+
+    def log_likelihood(self, topologies: TopologyBatch, branch_lengths: Tensor, theta: Tensor | None) -> Tensor:
+        """log p(Y given τ, q, θ), (batch,), with gradients."""
+        if self.parameters is None:
+            return self.likelihood(topologies, branch_lengths)
+        operation = _LikelihoodOfParameters(self.likelihood, self.parameters, topologies)
+        values: Tensor = operation(branch_lengths, self._checked(topologies, theta))
+        return values
 
     def log_joint_by_hand(
-        self, topologies: TopologyBatch, branch_lengths: Tensor, inverse_temperature: float
-    ) -> tuple[Tensor, PullBack]:
-        """The same as `log_joint`, not recorded by torch's autograd, and how gradients get from it to the lengths.
+        self,
+        topologies: TopologyBatch,
+        branch_lengths: Tensor,
+        inverse_temperature: float,
+        *,
+        theta: Tensor | None = None,
+    ) -> tuple[Tensor, JointSlopes]:
+        """The same as `log_joint`, not recorded by torch's autograd, and its gradients.
 
         This is for training, where autograd's bookkeeping would take half as long as the likelihood.
         """
@@ -65,19 +106,94 @@ class TreePosterior:
         prior = self.prior
         is_ours = isinstance(prior, TreePrior) and type(self).log_joint is TreePosterior.log_joint
         if not is_ours or not self.likelihood.model.is_fixed or inverse_temperature == 0:
-            lengths = branch_lengths.detach().requires_grad_()
-            recorded = self.log_joint(topologies, lengths, inverse_temperature)
-            return recorded.detach(), lambda gradient: torch.autograd.grad(recorded, lengths, gradient)[0]
+            return self._recorded_slopes(topologies, branch_lengths, inverse_temperature, theta)
         rate = cast(TreePrior, prior).rate
-        found = self.likelihood.evaluate(topologies, branch_lengths)
         log_prior = prior(topologies, branch_lengths)
+        if self.parameters is None:
+            found, by_theta = self.likelihood.evaluate(topologies, branch_lengths), _no_coordinates(topologies)
+        else:
+            coordinates = self._checked(topologies, theta).numpy()
+            rates = self.parameters.rates(coordinates)
+            found = self.likelihood.evaluate(topologies, branch_lengths, rates)
+            log_density, slope = self.parameters.log_prior(coordinates)
+            by_parameters = rates.gradients(found.derivatives, np.full(len(topologies), inverse_temperature))
+            by_theta = torch.from_numpy(slope + self.parameters.pull_back(coordinates, by_parameters))
+            log_prior = log_prior + torch.from_numpy(log_density)
         log_joint = torch.add(log_prior, torch.from_numpy(found.sums), alpha=inverse_temperature)
-        slopes = torch.from_numpy(found.derivatives.lengths)
+        by_lengths = inverse_temperature * torch.from_numpy(found.derivatives.lengths) - rate
+        return log_joint, JointSlopes(by_lengths, by_theta)
 
-        def pull_back(gradient: Tensor) -> Tensor:
-            return (inverse_temperature * gradient)[:, None] * slopes - (rate * gradient)[:, None]
+    def _recorded_slopes(
+        self,
+        topologies: TopologyBatch,
+        branch_lengths: Tensor,
+        inverse_temperature: float,
+        theta: Tensor | None,
+    ) -> tuple[Tensor, JointSlopes]:
+        """By autograd: a tree's log joint depends on nothing of other trees."""
+        inputs = [branch_lengths.detach().requires_grad_()]
+        if self.parameters is not None:
+            inputs.append(self._checked(topologies, theta).detach().requires_grad_())
+        recorded = self.log_joint(
+            topologies, inputs[0], inverse_temperature, theta=inputs[1] if self.parameters else None
+        )
+        found = torch.autograd.grad(recorded, inputs, torch.ones_like(recorded))
+        return recorded.detach(), JointSlopes(found[0], found[1] if self.parameters else _no_coordinates(topologies))
 
-        return log_joint, pull_back
+    def _checked(self, topologies: TopologyBatch, theta: Tensor | None) -> Tensor:
+        """The coordinates, of which there must be a row for each tree."""
+        expected = (len(topologies), self.dimension)
+        if theta is None or tuple(theta.shape) != expected:
+            given = "none" if theta is None else f"shape {tuple(theta.shape)}"
+            raise BadArgument(f"model parameters: {given} given, and shape {expected} is needed. Give them as `theta`.")
+        return theta
+
+
+@final
+class _LikelihoodOfParameters(Operation):
+    """Log-likelihoods, (batch,), from lengths and from coordinates of every tree's model."""
+
+    def __init__(self, likelihood: TreeLikelihood, parameters: FreeParameters, topologies: TopologyBatch) -> None:
+        self.likelihood = likelihood
+        self.parameters = parameters
+        self.topologies = topologies
+
+    def values(self, wanted: tuple[bool, ...], lengths: Tensor, theta: Tensor) -> Tensor:
+        """The log-likelihoods."""
+        self.coordinates = theta.detach().numpy().copy()
+        self.rates = self.parameters.rates(self.coordinates)
+        if not any(wanted):
+            return torch.from_numpy(self.likelihood.values(self.topologies, lengths, self.rates))
+        found = self.likelihood.evaluate(self.topologies, lengths, self.rates)
+        self.derivatives = found.derivatives
+        return torch.from_numpy(found.sums)
+
+    def gradients(self, _wanted: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor, ...]:
+        """The gradients of the lengths and of the coordinates."""
+        by_parameters = self.rates.gradients(self.derivatives, gradient.numpy())
+        by_theta = self.parameters.pull_back(self.coordinates, by_parameters)
+        return gradient[:, None] * torch.from_numpy(self.derivatives.lengths), torch.from_numpy(by_theta)
+
+
+@final
+class _ParameterPrior(Operation):
+    """log p(θ), (batch,), from coordinates."""
+
+    def __init__(self, parameters: FreeParameters) -> None:
+        self.parameters = parameters
+
+    def values(self, _wanted: tuple[bool, ...], theta: Tensor) -> Tensor:
+        """The log densities."""
+        log_density, self.slope = self.parameters.log_prior(theta.detach().numpy())
+        return torch.from_numpy(log_density)
+
+    def gradients(self, _wanted: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor, ...]:
+        """The gradient of the coordinates."""
+        return (gradient[:, None] * torch.from_numpy(self.slope),)
+
+
+def _no_coordinates(topologies: TopologyBatch) -> Tensor:
+    return torch.zeros(len(topologies), 0, dtype=torch.float64)
 
 
 def _check_temperature(inverse_temperature: float) -> None:

@@ -1,12 +1,13 @@
 """Log-likelihoods and derivatives of site patterns, whose classes of equal columns are kept from call to call."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from phloem.arrays import Array, FloatArray, IntArray, RealArray, ShortArray
+from phloem.arrays import Array, FloatArray, IntArray, LongArray, RealArray, ShortArray
 from phloem.data.patterns import SitePatterns
 from phloem.kernels.likelihood.classes import EMPTY, KnownClades, Plans, classify, hash_known, list_pairs, plan_trees
 from phloem.kernels.likelihood.pruning import CODES, ENTRIES, Classes, Columns, Derivatives, Rates, evaluate
@@ -24,7 +25,7 @@ class Evaluation(NamedTuple):
 
     sums: FloatArray  # (trees,)
     of_patterns: FloatArray  # (trees, patterns)
-    derivatives: Derivatives  # (trees, …)
+    derivatives: Derivatives  # lengths (trees, 2n-3), the others (trees, parts, …)
 
 
 class Pruning:
@@ -48,19 +49,26 @@ class Pruning:
         """Log-likelihoods and, where asked for, derivatives for the lengths and, if `full`, for all of the rates."""
         trees, blocks = len(topologies), len(self._classes.columns.bounds) - 1
         of_patterns, sums = np.empty((trees, len(self.patterns))), np.empty((trees, blocks))
-        categories = len(rates.rates)
+        sets, parts, categories = rates.rates.shape
         sizes = (topologies.branch_count, ENTRIES, categories, categories, 4, 4)
         found = Derivatives(*(np.empty((trees if gradient else 0, blocks, size)) for size in sizes))
         lengths = np.ascontiguousarray(lengths, np.float64)
         with self._in_use:
             for some, plans, classes in self._classes.plan(topologies.neighbors, threads):
                 own = Derivatives(*(array[some] for array in found))
-                given = (plans, classes, self._classes.columns, rates, lengths[some])
+                their_rates = rates if sets == 1 else Rates(*(array[some] for array in rates))
+                given = (plans, classes, self._classes.columns, their_rates, lengths[some])
                 _share(
                     len(plans.branches) * blocks, threads, (*given, of_patterns[some], sums[some], own, gradient, full)
                 )
-        summed = Derivatives(*(array[:, 0] if blocks == 1 else array.sum(axis=1) for array in found))
-        return Evaluation(sums.sum(axis=1), of_patterns, summed)
+        of_parts = found if blocks == parts else Derivatives(*map(self._over_parts, found))
+        of_lengths = found.lengths[:, 0] if blocks == 1 else found.lengths.sum(axis=1)
+        return Evaluation(sums.sum(axis=1), of_patterns, of_parts._replace(lengths=of_lengths))
+
+    def _over_parts(self, of_blocks: FloatArray) -> FloatArray:
+        """Sums over the blocks of each part, (trees, parts, …)."""
+        firsts = np.flatnonzero(np.diff(self._classes.columns.parts, prepend=-1))
+        return np.asarray(np.add.reduceat(of_blocks, firsts, axis=1))
 
 
 def _share(tasks: int, threads: int, arguments: tuple[Any, ...]) -> None:
@@ -77,7 +85,7 @@ class ColumnClasses:
     def __init__(self, patterns: SitePatterns) -> None:
         taxa, count = patterns.states.shape
         size = min(MOST_PATTERNS, max(LEAST_PATTERNS, MOST_CELLS // taxa))
-        blocks = max(1, -(-count // size))
+        bounds, parts = _blocks(patterns.part_bounds, size)
         self._tips = np.empty((taxa, count), np.uint16)
         self._tip_counts = np.empty((taxa, 1), np.int32)
         codes = np.zeros((taxa, CODES), np.uint8)
@@ -85,7 +93,8 @@ class ColumnClasses:
             own, self._tips[taxon] = np.unique(row, return_inverse=True)
             codes[taxon, : len(own)], self._tip_counts[taxon] = own, len(own)
         self.columns = Columns(
-            bounds=np.arange(blocks + 1) * count // blocks,
+            bounds=bounds,
+            parts=parts,
             weights=np.ascontiguousarray(patterns.counts),
             constant=np.bitwise_and.reduce(patterns.states, axis=0),
             codes=codes,
@@ -206,6 +215,16 @@ class ColumnClasses:
             clade_slots=_empty_slots(len(known.bits)), subsplit_slots=_empty_slots(len(known.subsplits))
         )
         hash_known(self._known)
+
+
+def _blocks(part_bounds: LongArray, most: int) -> tuple[LongArray, IntArray]:
+    """Bounds of blocks of about equal size, of at most so many patterns of one part; and the part of each."""
+    bounds, parts = [0], []
+    for part, (start, end) in enumerate(pairwise(part_bounds.tolist())):
+        blocks = max(1, -(-(end - start) // most))
+        bounds += [start + (end - start) * block // blocks for block in range(1, blocks + 1)]
+        parts += [part] * blocks
+    return np.array(bounds, np.int64), np.array(parts, np.int32)
 
 
 def _empty_slots(entries: int) -> IntArray:

@@ -94,7 +94,7 @@ def measure_evidence(
     alignment = read_alignment(alignment_source, long_names=long_names)
     trees = pool(read_samples(tree_sources, taxa=alignment.taxa, burnin=burnin)).distinct()
     patterns = compress(alignment)
-    likelihood = TreeLikelihood(patterns, build_model(config, patterns), threads=threads)
+    likelihood = TreeLikelihood(patterns, build_model(config.fixed(), patterns), threads=threads)
     target = TreePosterior(likelihood, TreePrior(prior_rate))
     with single_threaded_products():
         evidence = topology_evidence(

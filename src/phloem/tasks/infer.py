@@ -22,7 +22,7 @@ from phloem.features.convolutions import Convolution
 from phloem.inference.chain_posterior import check_draws
 from phloem.inference.measurement import checked_measurement, measure
 from phloem.inference.particles import Estimator
-from phloem.inference.training import Report, Reporter, Training, start_in
+from phloem.inference.training import Report, Reporter, Training, TrainingStart, start_in
 from phloem.interrupts import held
 from phloem.kernels.jit import compiled_count
 from phloem.runs.checkpoints import Checkpoint, parse_interval
@@ -101,9 +101,8 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
         collected = _collect(trees, target, saved, options, progress)
         inputs = RunInputs(source, patterns, collected.support, request.own)
         stays = collected.held and config.training.refit > 0  # without a last fit nothing else would train Q(τ)
-        trainings = [
-            inputs.training(own_config, target, collected.logits, held=stays) for own_config in run_configs(config)
-        ]
+        start = TrainingStart(collected.logits, stays, collected.theta)
+        trainings = [inputs.training(own_config, target, start) for own_config in run_configs(config)]
         checkpoints = [
             replace(found, inputs=inputs)
             if found
@@ -312,8 +311,8 @@ def _collect(
     if trees is None:
         assert saved.first is not None
         # Checkpoints have what training started from, also for a run that has lost its own.
-        logits, is_held = start_in(saved.first.training)
-        return Collected(saved.first.inputs.support, logits, None, is_held)
+        start = start_in(saved.first.training)
+        return Collected(saved.first.inputs.support, start.logits, None, start.held, start.theta)
     if trees.bootstrap:
         progress(Notice(trees.bootstrap, urgent=False))
     collected = trees.collect(target, options.threads, progress=lambda phase, share: progress(News(1, phase, share)))

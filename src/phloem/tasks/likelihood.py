@@ -71,7 +71,7 @@ def evaluate_likelihood(
     alignment = read_alignment(alignment_source, long_names=long_names)
     sample = read_trees(find_trees(tree_source), taxa=alignment.taxa)
     patterns = compress(alignment)
-    likelihood = TreeLikelihood(patterns, build_model(config, patterns), threads=threads)
+    likelihood = TreeLikelihood(patterns, build_model(config.fixed(), patterns), threads=threads)
     if optimize:
         start = sample.branch_lengths
         if start is not None and not np.isfinite(start).all():

@@ -25,7 +25,7 @@ from phloem.inference.draws import USUAL_COUNT as USUAL_COUNT
 from phloem.inference.draws import Draws, TopologyEstimates, join, read_draws, resample, shortest_decimals
 from phloem.inference.evaluation import Estimated
 from phloem.inference.summary import Summary
-from phloem.inference.training import Report
+from phloem.inference.training import Report, start_in
 from phloem.inference.trust import Trust
 from phloem.random_streams import RandomStream
 from phloem.report.contents import ReportContents
@@ -246,7 +246,8 @@ class Posterior:
             return best.trained.model
         if not best.is_finished:
             return restore_training(self._checkpoint, self.target).model
-        model = self._checkpoint.inputs.model(best.config)
+        checkpoint = self._checkpoint
+        model = checkpoint.inputs.model(best.config, start_in(checkpoint.training).theta)
         read_parameters(model, infer_run(best.directory).checksums.check(PARAMETERS))
         return model
 

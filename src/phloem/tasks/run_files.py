@@ -17,9 +17,10 @@ from phloem.data.patterns import SitePatterns
 from phloem.errors import FileProblem, PhloemError
 from phloem.inference.chain_check import ChainCheck
 from phloem.inference.draws import Draws, TopologyEstimates, write_draws
+from phloem.inference.laplace import ParameterStart
 from phloem.inference.measurement import Measurement
 from phloem.inference.summary import Summary, SupportSize, summarize_draws
-from phloem.inference.training import Report, Training
+from phloem.inference.training import Report, Training, TrainingStart, start_in
 from phloem.inference.trust import judge
 from phloem.random_streams import RandomStream
 from phloem.runs.checkpoints import Checkpoint, RunKind
@@ -27,6 +28,7 @@ from phloem.runs.directory import HISTORY, SUMMARY, RunDirectory
 from phloem.runs.history import HistoryFile
 from phloem.storage.arrays import Sealed, prefixed, without_prefix
 from phloem.storage.files import read_bytes
+from phloem.target.free_parameters import FreeParameters
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior, TreePrior
 from phloem.target.substitution import build_model as build_substitution_model
@@ -38,6 +40,7 @@ from phloem.trees.splits import SplitFrequencies
 from phloem.trees.writing import format_newick
 from phloem.variational.families import FAMILIES
 from phloem.variational.joint import JointModel, build_branch_model, write_parameters
+from phloem.variational.parameters import ParameterModel
 from phloem.variational.sbn import SubsplitNetwork, SubsplitSupport, support_arrays, support_from
 
 BOOTSTRAP = "bootstrap"
@@ -66,20 +69,17 @@ class RunInputs(NamedTuple):
         """The posterior that the settings describe, up to its constant."""
         return build_target(self.patterns, config, threads, own=self.own)
 
-    def model(self, config: InferConfig) -> JointModel:
-        """An untrained model; its first weights depend on the seed alone."""
-        return build_model(self.support, config, own=self.own)
+    def model(self, config: InferConfig, theta: ParameterStart | None) -> JointModel:
+        """An untrained model; its first weights depend on the seed alone. theta: where Q(θ) begins, if there is one."""
+        return build_model(self.support, config, theta, own=self.own)
 
-    def training(
-        self, config: InferConfig, target: TreePosterior, logits: torch.Tensor | None = None, *, held: bool = False
-    ) -> Training:
-        """The training of an untrained model. logits: of the network at the start, if not all are zero. held: whether
-        they stay as they are while lengths are trained."""
+    def training(self, config: InferConfig, target: TreePosterior, start: TrainingStart) -> Training:
+        """The training of an untrained model."""
         self.own.require(config, "estimator")
-        model, estimator = self.model(config), self.own.estimator
-        if logits is not None:
-            model.network.logits.data.copy_(logits)
-        return Training(model, target, config.training, seed=config.seed, held=held, estimator=estimator)
+        model, estimator = self.model(config, start.theta), self.own.estimator
+        if start.logits is not None:
+            model.network.logits.data.copy_(start.logits)
+        return Training(model, target, config.training, seed=config.seed, held=start.held, estimator=estimator)
 
 
 def build_target(
@@ -88,11 +88,15 @@ def build_target(
     """The posterior that the settings describe, up to its constant."""
     own.require(config, "prior", "substitution")
     substitution = build_substitution_model(config.model, patterns)
-    prior = own.prior or TreePrior(config.prior_rate)
-    return TreePosterior(TreeLikelihood(patterns, substitution, threads=threads), prior)
+    parameters = FreeParameters.of(config.model, substitution)
+    states_differ = parameters is not None and parameters.change_states
+    likelihood = TreeLikelihood(patterns, substitution, threads=threads, states_differ=states_differ)
+    return TreePosterior(likelihood, own.prior or TreePrior(config.prior_rate), parameters)
 
 
-def build_model(support: SubsplitSupport, config: InferConfig, *, own: OwnParts = NOTHING_OWN) -> JointModel:
+def build_model(
+    support: SubsplitSupport, config: InferConfig, theta: ParameterStart | None, *, own: OwnParts = NOTHING_OWN
+) -> JointModel:
     """An untrained model; its first weights depend on the seed alone."""
     own.require(config, "model", "convolution", "family")
     with torch.random.fork_rng(devices=[]):
@@ -104,8 +108,10 @@ def build_model(support: SubsplitSupport, config: InferConfig, *, own: OwnParts 
             width=config.width,
             convolution=own.convolution,
             family=own.family or FAMILIES[config.family],
+            dimension=0 if theta is None else len(theta.center),
         )
-    return JointModel(SubsplitNetwork(support), branches)
+    parameters = None if theta is None else ParameterModel(theta.center, theta.factor)
+    return JointModel(SubsplitNetwork(support), branches, parameters)
 
 
 InferRun = RunDirectory[InferConfig, RunInputs]
@@ -114,7 +120,7 @@ InferCheckpoint = Checkpoint[InferConfig, RunInputs]
 
 def restore_training(checkpoint: InferCheckpoint, target: TreePosterior) -> Training:
     """The training at a checkpoint."""
-    training = checkpoint.inputs.training(checkpoint.config, target)
+    training = checkpoint.inputs.training(checkpoint.config, target, start_in(checkpoint.training))
     training.restore(checkpoint.training)
     return training
 

@@ -18,6 +18,7 @@ from phloem.data.reading import find_trees
 from phloem.errors import AlignmentError, BadArgument, FileProblem, counted
 from phloem.inference.chains import can_run_chains
 from phloem.inference.exploration import Exploration, explore
+from phloem.inference.laplace import ParameterStart, start_of
 from phloem.random_streams import RandomStream
 from phloem.search.bootstrap import (
     ShareDone,
@@ -115,6 +116,7 @@ class Collected(NamedTuple):
     logits: Tensor | None  # None where all are zero
     exploration: Exploration | None
     held: bool = False  # whether the logits are near the posterior, by exploring chains
+    theta: ParameterStart | None = None  # where the model's parameters are, if any are inferred
 
 
 class SupportSource:
@@ -159,16 +161,21 @@ class SupportSource:
         samples, found = self._samples, None
         if self._bootstrap is not None:
             samples = self._bootstrapped(self._bootstrap, threads, progress)
+        theta = None if target.parameters is None else start_of(target, merge(samples))
+        if self._bootstrap is not None:
             if self._config.support.explore and can_run_chains(target):
                 progress("exploring", 0.0)
                 found = explore(
                     target,
                     samples,
+                    theta=theta,
                     chains=self._config.support.explore,
                     stream=RandomStream(self._config.seed, "exploration"),
                     threads=threads or 1,
                     progress=lambda share: progress("exploring", share),
                 )
+        if found is not None:
+            theta = found.theta
         topologies = frequent_topologies(samples, credible=self._credible)
         progress("support", 0.0)
         closure = self._config.support.closure
@@ -177,11 +184,11 @@ class SupportSource:
         if closure == "clades":
             trees = topologies if found is None else found.trees
             support = closed_support(trees, identical=_identical(self._alignment))
-            return Collected(support, first_network(support, trees).logits.detach(), found, found is not None)
+            return Collected(support, first_network(support, trees).logits.detach(), found, found is not None, theta)
         if found is None:
-            return Collected(support_of(topologies.taxa, topologies.topologies), None, None)
+            return Collected(support_of(topologies.taxa, topologies.topologies), None, None, False, theta)
         support = support_of(topologies.taxa, merge([topologies, found.trees]).topologies)
-        return Collected(support, first_network(support, found.trees).logits.detach(), found, True)
+        return Collected(support, first_network(support, found.trees).logits.detach(), found, True, theta)
 
     def _bootstrapped(
         self, settings: BootstrapConfig, threads: int | None, progress: Callable[[Preparation, float], None]

@@ -1,7 +1,9 @@
-"""Q(τ, q) = Q(τ) Q(q given τ): models that choose the branch lengths' distribution for a topology, and the joint.
+"""Q(τ, q, θ) = Q(τ) Q(θ) Q(q given τ, θ): models that choose the branch lengths' distribution, and the joint.
 
 A branch model maps a topology to parameters for each of its branches, a family (families.py) turns these into a
-distribution of lengths, and `JointModel` draws topologies and lengths together.
+distribution of lengths, and `JointModel` draws topologies and lengths together. Where parameters θ of the substitution
+model are inferred, they have a distribution of their own (parameters.py), and each branch has a column for every
+coordinate of θ: by how much its location moves with the noise that θ is made of.
 """
 
 from abc import ABC, abstractmethod
@@ -15,7 +17,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from phloem.arrays import BoolArray, IntArray
+from phloem.arrays import BoolArray, FloatArray, IntArray
 from phloem.autograd import Application, Operation
 from phloem.errors import BadArgument, FileProblem
 from phloem.features.convolutions import CONVOLUTIONS, BranchReadout, ConvolutionChoice, NodeFeatures
@@ -24,7 +26,14 @@ from phloem.kernels.variational.branches import sum_rows, sum_rows_backward
 from phloem.random_streams import RandomStream
 from phloem.storage.files import atomic_write, read_bytes
 from phloem.trees.topology import TopologyBatch
-from phloem.variational.families import BranchDistribution, Lognormal, standard_normal
+from phloem.variational.families import (
+    FIRST_SPREAD,
+    BranchDistribution,
+    LengthsFromNoise,
+    Lognormal,
+    standard_normal,
+)
+from phloem.variational.parameters import ParameterModel, lengths_from_noise, shifted
 from phloem.variational.sbn import SubsplitIndices, SubsplitNetwork, SubsplitSupport
 
 
@@ -71,28 +80,58 @@ class _SampleNetwork(Operation):
 
 
 class BranchModel(nn.Module, ABC):
-    """Q(q given τ): parameters for every branch of a topology, which a family turns into a distribution of lengths.
+    """Q(q given τ, θ): parameters for every branch of a topology, which a family turns into a distribution of lengths.
 
-    `indices` are the topologies' subsplit indices, if they are known from a draw of the subsplit network.
+    `indices` are the topologies' subsplit indices, if they are known from a draw of the subsplit network. dimension: of
+    θ, if the substitution model has parameters to infer; `theta_noise` is what they are made of, (batch, dimension).
     """
 
-    def __init__(self, family: type[BranchDistribution]) -> None:
+    def __init__(self, family: type[BranchDistribution], dimension: int = 0) -> None:
         super().__init__()
         self.family = family
+        self.dimension = dimension
 
-    def forward(self, topologies: TopologyBatch, indices: SubsplitIndices | None = None) -> BranchDistribution:
+    @property
+    def columns(self) -> int:
+        """Of a branch's parameters: the family's, and a shift for each coordinate of θ."""
+        return self.family.parameters_per_branch + self.dimension
+
+    def forward(
+        self,
+        topologies: TopologyBatch,
+        indices: SubsplitIndices | None = None,
+        theta_noise: FloatArray | None = None,
+    ) -> BranchDistribution:
         """The distribution of the branch lengths of each topology."""
-        return self.family(self.branch_parameters(topologies, indices), topologies)
+        parameters = self.branch_parameters(topologies, indices)
+        if self.dimension:
+            if theta_noise is None:
+                raise BadArgument("branch lengths: they depend on the model's parameters. Give `theta_noise`.")
+            parameters = shifted(parameters, theta_noise)
+        return self.family(parameters, topologies)
 
     @abstractmethod
     def branch_parameters(self, topologies: TopologyBatch, indices: SubsplitIndices | None = None) -> Tensor:
-        """The family's parameters for every branch, (batch, 2n-3, parameters_per_branch)."""
+        """Parameters for every branch, (batch, 2n-3, columns)."""
 
     def sampling(
-        self, topologies: TopologyBatch, indices: SubsplitIndices, *, stream: RandomStream, path_only: bool
+        self,
+        topologies: TopologyBatch,
+        indices: SubsplitIndices,
+        *,
+        stream: RandomStream,
+        path_only: bool,
+        theta_noise: FloatArray | None = None,
     ) -> Application | None:
         """`forward` and `sample` as one operation on the model's parameters; None if there is no such operation."""
         return None
+
+    def _from_noise(
+        self, topologies: TopologyBatch, stream: RandomStream, path_only: bool, theta_noise: FloatArray | None
+    ) -> LengthsFromNoise | None:
+        """The family's operation from parameters to lengths, if there is one."""
+        noise = standard_normal(len(topologies), topologies.branch_count, stream)
+        return lengths_from_noise(self.family, topologies, noise, theta_noise, path_only=path_only)
 
     @abstractmethod
     def knows(self, topologies: TopologyBatch, indices: SubsplitIndices | None = None) -> BoolArray:
@@ -102,23 +141,28 @@ class BranchModel(nn.Module, ABC):
 class TableModel(BranchModel, ABC):
     """A lookup table: a branch's parameters are the sum of some rows of it, all zero initially."""
 
-    def __init__(self, support: SubsplitSupport, rows: int, family: type[BranchDistribution]) -> None:
-        super().__init__(family)
+    def __init__(self, support: SubsplitSupport, rows: int, family: type[BranchDistribution], dimension: int) -> None:
+        super().__init__(family, dimension)
         self.support = support
-        self.table = nn.Parameter(torch.zeros(rows, family.parameters_per_branch, dtype=torch.float64))
+        self.table = nn.Parameter(torch.zeros(rows, self.columns, dtype=torch.float64))
 
     def branch_parameters(self, topologies: TopologyBatch, indices: SubsplitIndices | None = None) -> Tensor:
-        """The family's parameters for every branch, (batch, 2n-3, parameters_per_branch)."""
+        """Parameters for every branch, (batch, 2n-3, columns)."""
         sums: Tensor = self._sums(topologies, indices or self.support.indices(topologies))(self.table)
-        return sums.reshape(*topologies.parent[:, 1:].shape, self.family.parameters_per_branch)
+        return sums.reshape(*topologies.parent[:, 1:].shape, self.columns)
 
     def sampling(
-        self, topologies: TopologyBatch, indices: SubsplitIndices, *, stream: RandomStream, path_only: bool
+        self,
+        topologies: TopologyBatch,
+        indices: SubsplitIndices,
+        *,
+        stream: RandomStream,
+        path_only: bool,
+        theta_noise: FloatArray | None = None,
     ) -> Application | None:
         """Sums of rows and lengths as one operation; None if the family has none."""
-        shape = (topologies.branch_count, self.family.parameters_per_branch)
-        noise = standard_normal(len(topologies), topologies.branch_count, stream)
-        sample = self.family.from_noise(topologies, noise, path_only=path_only)
+        shape = (topologies.branch_count, self.columns)
+        sample = self._from_noise(topologies, stream, path_only, theta_noise)
         if sample is None:
             return None
         return Application(_SampleNetwork(self._sums(topologies, indices), sample, shape), self.table)
@@ -168,8 +212,10 @@ class _SumRows(Operation):
 class SplitModel(TableModel):
     """A row for every split of the support: branches with the same split share their distribution."""
 
-    def __init__(self, support: SubsplitSupport, family: type[BranchDistribution] = Lognormal) -> None:
-        super().__init__(support, len(support.splits), family)
+    def __init__(
+        self, support: SubsplitSupport, family: type[BranchDistribution] = Lognormal, dimension: int = 0
+    ) -> None:
+        super().__init__(support, len(support.splits), family, dimension)
 
     def knows(self, topologies: TopologyBatch, indices: SubsplitIndices | None = None) -> BoolArray:
         """Whether all splits of each topology are in the support, (batch,)."""
@@ -187,8 +233,10 @@ class PspModel(TableModel):
     An interior branch adds three rows, a pendant branch two (Zhang & Matsen 2019).
     """
 
-    def __init__(self, support: SubsplitSupport, family: type[BranchDistribution] = Lognormal) -> None:
-        super().__init__(support, len(support.splits) + len(support.subsplits), family)
+    def __init__(
+        self, support: SubsplitSupport, family: type[BranchDistribution] = Lognormal, dimension: int = 0
+    ) -> None:
+        super().__init__(support, len(support.splits) + len(support.subsplits), family, dimension)
 
     def knows(self, topologies: TopologyBatch, indices: SubsplitIndices | None = None) -> BoolArray:
         """Whether all splits and primary subsplit pairs of each topology are in the support, (batch,)."""
@@ -220,29 +268,38 @@ class GraphModel(BranchModel):
         depth: int = 2,
         width: int = 100,
         family: type[BranchDistribution] = Lognormal,
+        dimension: int = 0,
     ) -> None:
-        super().__init__(family)
+        super().__init__(family, dimension)
         self.features = NodeFeatures(taxon_count, convolution, depth=depth, width=width)
-        self.readout = BranchReadout(width, family.parameters_per_branch)
+        self.readout = BranchReadout(width, self.columns)
+        own = slice(family.parameters_per_branch)
         with torch.no_grad():
-            family.start(self.readout.second.weight, self.readout.second.bias)
+            family.start(self.readout.second.weight[own], self.readout.second.bias[own])
+            self.readout.second.weight[own.stop :] *= FIRST_SPREAD
+            self.readout.second.bias[own.stop :] = 0.0
 
     def branch_parameters(self, topologies: TopologyBatch, _indices: SubsplitIndices | None = None) -> Tensor:
-        """The family's parameters for every branch, (batch, 2n-3, parameters_per_branch)."""
+        """Parameters for every branch, (batch, 2n-3, columns)."""
         distinct, group = topologies.distinct()
         states, graph = self.features.raw_states(distinct)
         layers, states = self.features.pending_layers(states, graph)
         outputs = run([*layers, *self.readout.layers()], states, graph)
-        parameters = outputs.reshape(len(distinct), topologies.branch_count, self.family.parameters_per_branch)
+        parameters = outputs.reshape(len(distinct), topologies.branch_count, self.columns)
         return parameters if len(distinct) == len(topologies) else parameters[group]
 
     def sampling(
-        self, topologies: TopologyBatch, _indices: SubsplitIndices, *, stream: RandomStream, path_only: bool
+        self,
+        topologies: TopologyBatch,
+        _indices: SubsplitIndices,
+        *,
+        stream: RandomStream,
+        path_only: bool,
+        theta_noise: FloatArray | None = None,
     ) -> Application | None:
         """All layers and lengths as one operation; None if the family has none, or layers are not fused."""
-        shape = (topologies.branch_count, self.family.parameters_per_branch)
-        noise = standard_normal(len(topologies), topologies.branch_count, stream)
-        sample = self.family.from_noise(topologies, noise, path_only=path_only)
+        shape = (topologies.branch_count, self.columns)
+        sample = self._from_noise(topologies, stream, path_only, theta_noise)
         layers = self.features.layers()
         if layers is None or sample is None:
             return None
@@ -265,46 +322,68 @@ def build_branch_model(
     width: int = 100,
     convolution: ConvolutionChoice | None = None,
     family: type[BranchDistribution] = Lognormal,
+    dimension: int = 0,
 ) -> BranchModel:
     """The branch model with this name for the taxa of a support; depth and width are for graph models.
 
-    convolution: in place of the one that a graph model is named after.
+    convolution: in place of the one that a graph model is named after. dimension: of the model's parameters θ.
     """
     if name == "split":
-        return SplitModel(support, family)
+        return SplitModel(support, family, dimension)
     if name == "psp":
-        return PspModel(support, family)
+        return PspModel(support, family, dimension)
     if name not in (*CONVOLUTIONS, "mlp"):
         known = ("split", "psp", "mlp", *CONVOLUTIONS)
         raise BadArgument(f"unknown branch-length model {name}: choose one of {', '.join(known)}.")
-    return GraphModel(len(support.taxa), convolution or name, depth=depth, width=width, family=family)
+    return GraphModel(
+        len(support.taxa), convolution or name, depth=depth, width=width, family=family, dimension=dimension
+    )
 
 
 class TreeDraw(NamedTuple):
-    """Topologies with branch lengths drawn from Q, and their log-densities."""
+    """Topologies with branch lengths and model parameters drawn from Q, and their log-densities."""
 
     topologies: TopologyBatch
     lengths: Tensor  # (batch, 2n-3), differentiable in the branch model
+    theta: Tensor  # (batch, dimension), differentiable in the parameter model
     log_q_topology: Tensor  # (batch,), differentiable in the network
-    log_q_branches: Tensor  # (batch,), differentiable in the branch model
+    log_q_branches: Tensor  # (batch,)  log Q(q given τ, θ), differentiable in the branch model
+    log_q_theta: Tensor  # (batch,), differentiable in the parameter model
 
 
-# Adds to the parameters' gradients what follows from those of lengths, log_q_topology and log_q_branches.
-PullBack = Callable[[Tensor, Tensor, Tensor], None]
+class DrawGradients(NamedTuple):
+    """Gradients of what was drawn, each in place of that of `TreeDraw` with the same name."""
+
+    lengths: Tensor
+    theta: Tensor
+    log_q_topology: Tensor
+    log_q_branches: Tensor
+    log_q_theta: Tensor
+
+
+PullBack = Callable[[DrawGradients], None]  # adds what follows from them to the parameters' gradients
 
 
 class JointModel(nn.Module):
-    """Q(τ, q): a distribution over trees with branch lengths."""
+    """Q(τ, q, θ): a distribution over trees with branch lengths and, if any are inferred, model parameters."""
 
-    def __init__(self, network: SubsplitNetwork, branches: BranchModel) -> None:
+    def __init__(self, network: SubsplitNetwork, branches: BranchModel, theta: ParameterModel | None = None) -> None:
         super().__init__()
         taxa = network.support.taxa
         if isinstance(branches, TableModel) and branches.support is not network.support:
             raise BadArgument("joint model: the subsplit network and the branch model must share one support.")
         if isinstance(branches, GraphModel):
             branches.features.check_taxon_count(len(taxa))
+        if branches.dimension != (0 if theta is None else theta.dimension):
+            raise BadArgument("joint model: the branch model was made for another number of model parameters.")
         self.network = network
         self.branches = branches
+        self.theta = theta
+
+    @property
+    def dimension(self) -> int:
+        """Of the model's parameters θ; 0 if none are inferred."""
+        return self.branches.dimension
 
     def draw(self, count: int, *, stream: RandomStream, path_only: bool = False) -> TreeDraw:
         """Independent trees; tree i uses the random numbers of the stream's i-th particle.
@@ -312,10 +391,28 @@ class JointModel(nn.Module):
         path_only: the gradient of log_q_branches flows through the lengths alone.
         """
         topologies, log_prob, indices = self.network.draw(count, stream=stream.named("topology"))
-        lengths, log_density = self.branches(topologies, indices).sample(
+        noise = self.theta_noise(count, stream)
+        lengths, log_density = self.branches(topologies, indices, noise).sample(
             stream=stream.named("lengths"), path_only=path_only
         )
-        return TreeDraw(topologies, lengths, log_prob, log_density)
+        return TreeDraw(topologies, lengths, *self._draw_theta(noise, (log_prob, log_density)))
+
+    def draw_lengths(self, topologies: TopologyBatch, *, stream: RandomStream) -> TreeDraw:
+        """Branch lengths and model parameters for given topologies."""
+        noise = self.theta_noise(len(topologies), stream)
+        lengths, log_density = self.branches(topologies, None, noise).sample(stream=stream)
+        return TreeDraw(topologies, lengths, *self._draw_theta(noise, (self.network.log_prob(topologies), log_density)))
+
+    def _draw_theta(self, noise: FloatArray, log_q: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Coordinates and, after the log-densities of topologies and lengths, theirs."""
+        theta, log_q_theta = _no_parameters(len(noise)) if self.theta is None else self.theta.sample(noise)
+        return theta, *log_q, log_q_theta
+
+    def theta_noise(self, count: int, stream: RandomStream) -> FloatArray:
+        """The noise that model parameters are made of, (count, dimension)."""
+        if not self.dimension:
+            return np.empty((count, 0))
+        return standard_normal(count, self.dimension, stream.named("theta"))
 
     def draw_by_hand(self, count: int, *, stream: RandomStream, path_only: bool = False) -> tuple[TreeDraw, PullBack]:
         """The same trees, not recorded by torch's autograd, and how gradients get from them to the parameters.
@@ -323,22 +420,36 @@ class JointModel(nn.Module):
         This is for training, where autograd's bookkeeping would take longer than most kernels.
         """
         topologies, scoring, indices = self.network.sample_scored(count, stream=stream.named("topology"))
-        own_stream = stream.named("lengths")
-        sampling = self.branches.sampling(topologies, indices, stream=own_stream, path_only=path_only)
+        own_stream, noise = stream.named("lengths"), self.theta_noise(count, stream)
+        sampling = self.branches.sampling(
+            topologies, indices, stream=own_stream, path_only=path_only, theta_noise=noise
+        )
         if sampling is None:
-            sample = self.branches(topologies, indices).sample(stream=own_stream, path_only=path_only)
+            sample = self.branches(topologies, indices, noise).sample(stream=own_stream, path_only=path_only)
             lengths, log_density = (tensor.detach() for tensor in sample)
         else:
             lengths, log_density = sampling.values()
+        theta_sampling = None
+        theta, log_q_theta = _no_parameters(count)
+        if self.theta is not None:
+            theta_sampling = Application(self.theta.sampling(noise), *self.theta.learned)
+            theta, log_q_theta = theta_sampling.values()
 
-        def pull_back(by_length: Tensor, by_topology: Tensor, by_branches: Tensor) -> None:
-            scoring.backward(by_topology)
+        def pull_back(by: DrawGradients) -> None:
+            scoring.backward(by.log_q_topology)
             if sampling is None:
-                torch.autograd.backward(sample, (by_length, by_branches))
+                torch.autograd.backward(sample, (by.lengths, by.log_q_branches))
             else:
-                sampling.backward(by_length, by_branches)
+                sampling.backward(by.lengths, by.log_q_branches)
+            if theta_sampling is not None:
+                theta_sampling.backward(by.theta, by.log_q_theta)
 
-        return TreeDraw(topologies, lengths, scoring.values(), log_density), pull_back
+        draw = TreeDraw(topologies, lengths, theta, scoring.values(), log_density, log_q_theta)
+        return draw, pull_back
+
+
+def _no_parameters(count: int) -> tuple[Tensor, Tensor]:
+    return torch.zeros(count, 0, dtype=torch.float64), torch.zeros(count, dtype=torch.float64)
 
 
 def write_parameters(model: JointModel, path: Path) -> None:

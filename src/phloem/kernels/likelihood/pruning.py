@@ -54,6 +54,7 @@ from phloem.kernels.likelihood.one_category import (
 from phloem.kernels.likelihood.spectrum import (
     GROWTH,
     MATRIX,
+    VALUES,
     add_rate_derivative,
     fill_transitions,
     time_derivative,
@@ -66,9 +67,10 @@ CODES = 16  # sets of states that a tip may have
 
 
 class Columns(NamedTuple):
-    """The patterns in blocks: block b is bounds[b]:bounds[b+1]."""
+    """The patterns in blocks: block b is bounds[b]:bounds[b+1], all of them of one part of the alignment."""
 
     bounds: LongArray  # (blocks + 1,)
+    parts: IntArray  # (blocks,)
     weights: FloatArray  # (patterns,)
     constant: ByteArray  # (patterns,)  bits of the states that all tips may have
     codes: ByteArray  # (taxa, CODES)  bits of the states of each tip's classes
@@ -84,16 +86,19 @@ class Classes(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """A model by the spectrum of its rate matrix, and its categories: one, or a multiple of four."""
+    """Models by the spectra of their rate matrices, and their categories: one, or a multiple of four.
 
-    frequencies: FloatArray  # (4,)
-    values: FloatArray  # (4,)  eigenvalues, ascending, the last is zero
-    coefficients: FloatArray  # (3, 4, 4)
-    right: FloatArray  # (4, 4)
-    left: FloatArray  # (4, 4)
-    rates: FloatArray  # (categories,)
-    weights: FloatArray  # (categories,)
-    invariant: FloatArray  # (4,)  proportion of invariant sites in each state
+    `sets` is one if all trees have the same models, else there is a set for each tree.
+    """
+
+    frequencies: FloatArray  # (sets, parts, 4)
+    values: FloatArray  # (sets, parts, 4)  eigenvalues, ascending, the last is zero
+    coefficients: FloatArray  # (sets, parts, 3, 4, 4)
+    right: FloatArray  # (sets, parts, 4, 4)
+    left: FloatArray  # (sets, parts, 4, 4)
+    rates: FloatArray  # (sets, parts, categories)
+    weights: FloatArray  # (sets, parts, categories)
+    invariant: FloatArray  # (sets, parts, 4)  proportion of invariant sites in each state
 
 
 class Derivatives(NamedTuple):
@@ -572,7 +577,7 @@ def evaluate(
     """
     blocks, all_patterns = len(columns.bounds) - 1, len(columns.weights)
     branches, interior = plans.branches.shape[1], plans.subsplits.shape[1]
-    categories = len(rates.rates)
+    sets, parts, categories = rates.rates.shape
     lanes = 1 if categories == 1 else 4
     groups = categories // lanes
     offsets, marks = np.empty(branches + 1, np.int64), np.empty(2 * groups * branches, np.uint8)
@@ -585,20 +590,21 @@ def evaluate(
     matrices, growth, messages, numbers, sites = _room_for(branches, groups, lanes, most_rows, most_patterns)
     room = np.empty(3 * matrices + growth + 2 * (messages + numbers + sites) + 3 * (most_patterns + MATRIX))
     work = _divide(room, offsets, marks, branches, groups, lanes, most_rows, most_patterns)
-    model = Model(
-        at(rates.frequencies, 0),
-        at(rates.values, 0),
-        at(rates.coefficients, 0),
-        at(rates.right, 0),
-        at(rates.left, 0),
-        at(rates.rates, 0),
-        at(rates.weights, 0),
-        at(rates.invariant, 0),
-    )
-    before = -1
+    tree_before, part_before = -1, -1
     for number in range(first_task, last_task):
         tree, block = number // blocks, number % blocks
-        start = columns.bounds[block]
+        start, part = columns.bounds[block], columns.parts[block]
+        place = part if sets == 1 else tree * parts + part
+        model = Model(
+            at(rates.frequencies, place * 4),
+            at(rates.values, place * 4),
+            at(rates.coefficients, place * VALUES * ENTRIES),
+            at(rates.right, place * ENTRIES),
+            at(rates.left, place * ENTRIES),
+            at(rates.rates, place * categories),
+            at(rates.weights, place * categories),
+            at(rates.invariant, place * 4),
+        )
         task = Task(
             branches - interior,
             branches,
@@ -621,9 +627,9 @@ def evaluate(
             at(columns.constant, start),
             at(columns.codes, 0),
         )
-        if tree != before:
+        if tree != tree_before or part != part_before:
             _fill_matrices(task, model, work)
-            before = tree
+            tree_before, part_before = tree, part
         _count_rows(task.clades, task.counts, blocks, branches, work.offsets)
         rescaled = np.bool_(False)  # likewise
         for group in range(groups):
