@@ -49,7 +49,8 @@ BASIC = ("errors", "arrays", "random_streams", "interrupts", "config/", "kernels
 FOUNDATION = (*BASIC, "files", "array_files", "sealed_files", "storage/")  # as they were called, and as they are
 TOUCHING = {"open", "os.listdir", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.scandir"}  # audit events
 INFER = (
-    "infer primates --trees primates --branches edge --steps 6 --runs 1 --samples 20 --repeats 2 --threads 1 --quiet"
+    "infer primates --trees primates --model JC --branches edge --steps 6 --runs 1 --samples 20 --repeats 2 "
+    "--threads 1 --quiet"
 )
 DENSITY = "density fit primates --preset quick --steps 20 --samples 100"
 TRACED_STEP, STOPPED_STEP = 4, 5  # checkpoints are after 2 and 4

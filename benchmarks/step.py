@@ -19,7 +19,7 @@ from rich.table import Table
 
 from features import products
 from phloem import RandomStream
-from phloem.config import EvaluationConfig, InferConfig, TrainingConfig
+from phloem.config import EvaluationConfig, InferConfig, ModelConfig, TrainingConfig
 from phloem.data.patterns import compress
 from phloem.data.reading import read_alignment
 from phloem.inference.evaluation import draw_log_weights
@@ -28,10 +28,10 @@ from phloem.inference.training import Adam, Training
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
 from phloem.tasks.infer import infer
-from phloem.tasks.run_files import build_model
 from phloem.tasks.support import read_samples
-from phloem.variational.joint import JointModel
-from phloem.variational.sbn import SubsplitSupport, collect_support
+from phloem.variational.families import FAMILIES
+from phloem.variational.joint import JointModel, build_branch_model
+from phloem.variational.sbn import SubsplitNetwork, SubsplitSupport, collect_support
 from rival import Rival
 from timing import Row, best_times, milliseconds, show, warm
 
@@ -54,11 +54,11 @@ def problem(name: str) -> tuple[TreePosterior, SubsplitSupport]:
 
 
 @cache
-def training_of(name: str, variant: str, **settings: str) -> Training:
+def training_of(name: str, variant: str, family: str = "warped") -> Training:
     """A training that stays where it is: the topologies of its steps are as different as at the beginning."""
     torch.manual_seed(1)
     target, support = problem(name)
-    model = build_model(support, InferConfig(branches=variant, **settings))
+    model = JointModel(SubsplitNetwork(support), build_branch_model(variant, support, family=FAMILIES[family]))
     training = Training(model, target, TrainingConfig(steps=10**9, rate=1e-9, refit=0.0), seed=1)
     for _ in range(100):  # by then nearly all clades have been met
         training.step()
@@ -84,9 +84,10 @@ def stage_times(model: JointModel, target: TreePosterior, rounds: int) -> np.nda
         assert sampling is not None
         lengths, log_q_branches = sampling.values()
         marks.append(time.perf_counter())
-        log_joint, to_lengths = target.log_joint_by_hand(topologies, lengths, 0.5)
+        log_joint, slopes = target.log_joint_by_hand(topologies, lengths, 0.5)
         marks.append(time.perf_counter())
-        particles = Particles(topologies, lengths, log_joint, log_q_topology, log_q_branches)
+        theta = torch.empty(PARTICLES, 0)  # nothing of the model is inferred
+        particles = Particles(topologies, lengths, log_joint, log_q_topology, log_q_branches, theta)
         by_joint, by_topology, by_branches = (
             torch.from_numpy(-factor) for factor in doubly_reparameterized(vimco(particles.log_weights()))[1:]
         )
@@ -94,7 +95,7 @@ def stage_times(model: JointModel, target: TreePosterior, rounds: int) -> np.nda
         for adam in adams:
             adam.clear_gradients()
         scoring.backward(by_topology)
-        sampling.backward(to_lengths(by_joint), by_branches)
+        sampling.backward(by_joint[:, None] * slopes.lengths, by_branches)
         marks.append(time.perf_counter())
         for adam in adams:
             adam.step(1e-9)  # so small that the topologies stay as different as they are
@@ -179,7 +180,9 @@ def benchmark_evaluation(data: Path, rounds: int) -> None:
 def first_step(data: Path) -> None:
     """A run of one step and the least evaluation."""
 
-    config = InferConfig(runs=1, training=TrainingConfig(steps=1), evaluation=EvaluationConfig(1, 1, 1, 1))
+    config = InferConfig(
+        runs=1, model=ModelConfig("JC"), training=TrainingConfig(steps=1), evaluation=EvaluationConfig(1, 1, 1, 1)
+    )
     infer(data / "alignments" / "DS1.fasta", data / "ufboot" / "DS1", config=config, progress=False)
 
 

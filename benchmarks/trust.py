@@ -173,6 +173,7 @@ def run(name: str, spoil: str, work: Path) -> dict[str, object]:
         alignment,
         left,
         preset="quick",
+        model={"name": "JC"},
         training={"steps": steps},
         evaluation={"repeats": 20},
         progress=False,

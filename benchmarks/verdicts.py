@@ -54,7 +54,7 @@ def main() -> None:
         alignment = simulate(
             5 + number % 2, SITES[number % len(SITES)], MEAN_LENGTHS[number % len(MEAN_LENGTHS)], number
         )
-        posterior = phloem.infer(alignment, progress=False, threads=1)
+        posterior = phloem.infer(alignment, model={"name": "JC"}, progress=False, threads=1)
         summary = posterior.summary
         is_good = summary.trust.level == "good"
         error, doubt = largest_error(posterior, alignment) if options.all or not is_good else (math.nan, math.nan)

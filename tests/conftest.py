@@ -13,6 +13,7 @@ from phloem.search.iqtree import IQTREE, MRBAYES, Program
 from phloem.threads import available_threads
 from support.finished_runs import finished_run as finished_run
 from support.finished_runs import finished_runs as finished_runs
+from support.finished_runs import inferred_run as inferred_run
 from support.finished_runs import other_way_round as other_way_round
 from support.finished_runs import unfinished_run as unfinished_run
 
@@ -30,7 +31,7 @@ MOST_WORKERS = 4
 
 
 # What is slow to make or to start, so that tests which use it are slow as well.
-SLOW_FIXTURES = {"finished_run", "finished_runs", "other_way_round", "unfinished_run"}
+SLOW_FIXTURES = {"finished_run", "finished_runs", "inferred_run", "other_way_round", "unfinished_run"}
 SLOW_FIXTURES |= {"finished", "together", "undisturbed", "start"}  # of single files: runs, and processes that run
 SLOW_FIXTURES |= {"iqtree", "mrbayes", "rscript_ape", "chromium"}
 

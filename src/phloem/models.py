@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     from phloem.target.estimation import optimize_branch_lengths as optimize_branch_lengths
     from phloem.target.likelihood import TreeLikelihood as TreeLikelihood
     from phloem.target.posterior import TreePosterior as TreePosterior
-    from phloem.target.posterior import TreePrior as TreePrior
+    from phloem.target.priors import GammaDirichletPrior as GammaDirichletPrior
+    from phloem.target.priors import TreePrior as TreePrior
+    from phloem.target.priors import UniformPrior as UniformPrior
     from phloem.target.substitution import SiteRates as SiteRates
     from phloem.target.substitution import SubstitutionModel as SubstitutionModel
     from phloem.target.substitution import f81 as f81

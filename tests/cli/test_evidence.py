@@ -88,7 +88,7 @@ def test_every_option_is_followed(trees, monkeypatch, capsys):
         (["primates", "missing.nwk"], "missing.nwk: "),
         (["primates", "primates", "--error", "0"], "above 0"),
         (["primates", "primates", "--draws", "5"], "at least 200"),
-        (["primates", "primates", "--prior-rate", "-1"], "must be a finite number above 0"),
+        (["primates", "primates", "--prior-rate", "-1"], "--prior-rate -1: give a number above 0"),
         (["primates"], "no trees are named"),
         (["."], "holds no phloem run"),
     ],

@@ -16,7 +16,8 @@ from support.messages import assert_says
 def finished(tmp_path_factory) -> Path:
     """A short run on the primates."""
     out = tmp_path_factory.mktemp("gap") / "run"
-    short = ["--steps", "40", "--runs", "1", "--branches", "split", "--samples", "20", "--repeats", "2", "--quiet"]
+    short = ["--model", "JC", "--steps", "40", "--runs", "1", "--branches", "split", "--samples", "20"]
+    short += ["--repeats", "2", "--quiet"]
     assert run(["infer", "primates", "--trees", "primates", "--out", str(out), *short]) == 0
     return out
 

@@ -143,8 +143,8 @@ def test_settings_of_a_file_and_of_flags_are_those_of_the_run():
     assert run([*PRIMATES, "--out", "out", "--config", "run.toml", *flags]) == 0
     settings = tomllib.loads(Path("out/config.toml").read_text())
     assert (settings["branches"], settings["prior_rate"], settings["training"]["steps"]) == ("psp", 7.0, 4)
-    assert settings["model"] == {"name": "HKY", "kappa": [2.0], "frequencies": "empirical", "median_rates": False}
-    assert json.loads(Path("out/summary.json").read_text())["model"] == "HKY85"
+    assert settings["model"] == {"name": "HKY", "kappa": [2.0], "frequencies": "inferred", "median_rates": False}
+    assert json.loads(Path("out/summary.json").read_text())["model"] == "HKY, kappa 2; frequencies are inferred"
     assert run([*PRIMATES, "--out", "again", "--config", "out/config.toml"]) == 0
     assert Path("out/parameters.safetensors").read_bytes() == Path("again/parameters.safetensors").read_bytes()
 
@@ -453,14 +453,14 @@ def test_an_alignment_of_seven_taxa_needs_nothing_that_is_not_python(monkeypatch
 def test_few_taxa_need_no_trees_their_support_is_every_topology(taxa, monkeypatch):
     monkeypatch.setenv("PATH", "")
     Path("dna.fasta").write_text("".join(f">t{taxon}\n{'ACGTAC'[taxon] * 3}ACGTACG\n" for taxon in range(taxa)))
-    assert run(["infer", "dna.fasta", *TINY]) == 0
+    assert run(["infer", "dna.fasta", *SMALLEST]) == 0
     summary = json.loads(Path("dna-run/summary.json").read_text())
     assert summary["support"]["topologies"] == {4: 3, 5: 15, 6: 105}[taxa]
 
 
 def test_identical_sequences_are_named_and_kept(capsys):
     Path("dna.fasta").write_text(">A\nACGTAC\n>B\nACGTAC\n>C\nACCTAC\n>D\nACCTAA\n>E\nACCTAA\n")
-    assert run(["infer", "dna.fasta", *TINY, "--plain"]) == 0
+    assert run(["infer", "dna.fasta", *SMALLEST, "--plain"]) == 0
     captured = capsys.readouterr()
     assert "identical sequences: A, B" in captured.err
     assert json.loads(Path("dna-run/summary.json").read_text())["taxa"] == 5

@@ -157,10 +157,10 @@ def test_weights_are_in_the_nexus_file(finished_run, capsys):
 def test_the_trace_loads_with_pandas_and_says_what_the_trees_are(finished_run):
     assert run(["sample", str(finished_run), "--count", "50", "--out", "t.nex", "--log", "t.log"]) == 0
     trace = pandas.read_csv("t.log", sep="\t", comment="#")
-    assert list(trace.columns) == ["state", "posterior", "likelihood", "prior", "tree_length", "log_q", "topology"]
+    assert list(trace.columns) == ["state", "posterior", "likelihood", "prior", "TL", "log_q", "topology"]
     assert trace["state"].tolist() == list(range(50))
     sample = phloem.read_trees("t.nex")
-    np.testing.assert_allclose(trace["tree_length"], sample.branch_lengths.sum(axis=1), rtol=1e-8)
+    np.testing.assert_allclose(trace["TL"], sample.branch_lengths.sum(axis=1), rtol=1e-8)
     np.testing.assert_allclose(trace["posterior"], trace["likelihood"] + trace["prior"], rtol=1e-8)
     assert run(["sample", str(finished_run), "--weighted", "--out", "w.nex", "--log", "w.log"]) == 0
     weights = pandas.read_csv("w.log", sep="\t", comment="#")["weight"]

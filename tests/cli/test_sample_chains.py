@@ -5,9 +5,12 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
+import torch
 
 import phloem
 from phloem.cli.main import run
+from phloem.target.likelihood import TreeLikelihood
+from phloem.target.substitution import SiteRates, hky85
 from support.command_line import complaint
 
 FEW = ["--chains", "12", "--rounds", "20"]
@@ -30,15 +33,30 @@ def test_chains_are_written_and_described(finished_run, capsys):
     sample = phloem.read_trees("c.nex")
     assert len(sample) == 60
     trace = pandas.read_csv("c.log", sep="\t", comment="#")
-    assert list(trace.columns) == ["state", "posterior", "likelihood", "prior", "tree_length", "chain"]
+    assert list(trace.columns) == ["state", "posterior", "likelihood", "prior", "TL", "chain"]
     assert trace["chain"].tolist() == sorted(5 * list(range(1, 13)))
-    np.testing.assert_allclose(trace["tree_length"], sample.branch_lengths.sum(axis=1), rtol=1e-8)
+    np.testing.assert_allclose(trace["TL"], sample.branch_lengths.sum(axis=1), rtol=1e-8)
     np.testing.assert_allclose(trace["posterior"], trace["likelihood"] + trace["prior"], rtol=1e-8)
     lengths = pandas.read_csv("c.csv")
     assert (lengths[lengths["topology"] == "all"]["probability"] <= 1).all()
     for name in ("c.nex", "c.log"):
         assert "12 Markov chains of 20 rounds each" in Path(name).read_text()
         assert "Can it be trusted?" in Path(name).read_text()
+
+
+def test_trees_of_chains_have_their_own_model_parameters(inferred_run):
+    assert run(["sample", str(inferred_run), *FEW, "--count", "60", "--out", "c.nex", "--log", "c.log"]) == 0
+    trace = pandas.read_csv("c.log", sep="\t", comment="#")
+    names = ["kappa", "pi(A)", "pi(C)", "pi(G)", "pi(T)", "alpha"]
+    assert list(trace.columns) == ["state", "posterior", "likelihood", "prior", "TL", *names, "chain"]
+    trees, target = phloem.read_trees("c.nex"), phloem.load_posterior(inferred_run).target
+    for row in (0, 30, 59):
+        kappa, *frequencies, alpha = trace.loc[row, names]
+        model = hky85(kappa, frequencies, SiteRates(torch.tensor(alpha), 4))
+        likelihood = TreeLikelihood(target.likelihood.patterns, model)
+        found = likelihood(trees.topologies[row : row + 1], torch.tensor(trees.branch_lengths[row : row + 1])).item()
+        assert trace.loc[row, "likelihood"] == pytest.approx(found, abs=1e-3)
+    assert trace["kappa"].nunique() > 10, "each tree has its own"
 
 
 def test_the_same_seed_gives_the_same_trees_from_python_too(finished_runs):

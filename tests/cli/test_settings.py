@@ -40,6 +40,7 @@ INFER_CASES = {
     "--family": ("family", [], "lognormal", "lognormal"),
     "--depth": ("depth", [], "3", 3),
     "--width": ("width", [], "50", 50),
+    "--branch-prior": ("branch_prior", [], "uniform", "uniform"),
     "--prior-rate": ("prior_rate", [], "5", 5.0),
     "--seed": ("seed", [], "7", 7),
     "--runs": ("runs", [], "3", 3),

@@ -186,6 +186,7 @@ CASES = {
     "family": ("", '"warped"', '"lognormal"'),
     "depth": ("", "2", "3"),
     "width": ("", "100", "50"),
+    "branch_prior": ("", '"exponential"', '"uniform"'),
     "prior_rate": ("", "10.0", "5.0"),
     "seed": ("", "1", "7"),
     "runs": ("", "2", "3"),

@@ -50,7 +50,11 @@ COMMANDS = (
 )
 TARGET = "../data/density/eight_taxa_target.tsv.gz"
 # What took no part in results when these were first recorded stays out.
-PLAIN = "--preset quick --family lognormal --set training.refit=0 --set evaluation.anneal=0 --set evaluation.chains=0"
+PLAIN = (
+    "--preset quick --model JC --family lognormal --set training.refit=0 --set evaluation.anneal=0 "
+    "--set evaluation.chains=0"
+)
+HKY = "--model HKY --kappa 2 --frequencies empirical --gamma 4 --alpha 0.5"  # the last model that is named is taken
 ONE_RUN = f"{PLAIN} --runs 1 --threads 1 --out run"
 FEW_DRAWS = "--samples 200 --repeats 10"
 DS1 = f"infer ../data/alignments/DS1.fasta --trees ../data/ufboot/DS1 {ONE_RUN} --steps 500 {FEW_DRAWS}"
@@ -84,7 +88,7 @@ CASES = (
             "unknown",
             "infer missing.fasta --out run",
             "infer primates --trees primates --steps 0 --out run",
-            "infer primates --model HKY --gamma 4 --out run",
+            "infer primates --model HKY --alpha 0.5 --out run",
             "infer primates --set training.unknown=1 --out run",
             "infer primates --checkpoint-every soon --out run",
             "evaluate missing",
@@ -104,7 +108,7 @@ CASES = (
         (
             "config show",
             "config show --preset paper",
-            "config show --preset quick --steps 500 --branches psp --model HKY --kappa 2 --gamma 4 --alpha 0.5 --json",
+            f"config show --preset quick --steps 500 --branches psp {HKY} --json",
         ),
     ),
     Case(
@@ -199,10 +203,7 @@ CASES = (
     Case("ds1-psp", (f"{DS1} --branches psp",), data=True),
     Case(
         "hky-gamma",
-        (
-            f"infer primates --trees primates {ONE_RUN} --steps 400 {FEW_DRAWS} "
-            "--model HKY --kappa 2 --gamma 4 --alpha 0.5",
-        ),
+        (f"infer primates --trees primates {ONE_RUN} --steps 400 {FEW_DRAWS} {HKY}",),
     ),
     Case(
         "branch-models",

@@ -8,15 +8,18 @@ import pytest
 import torch
 from scipy import stats
 
+from phloem.config import ModelConfig
 from phloem.data.alignment import Alignment
 from phloem.data.patterns import compress
 from phloem.errors import BadArgument
-from phloem.inference.chains import ChainStarts, ChainTrees, run_chains, starts_from
+from phloem.inference.chains import ChainStarts, ChainTrees, covariance_factor, run_chains, starts_from
 from phloem.inference.draws import Draws
 from phloem.random_streams import RandomStream
+from phloem.target.free_parameters import FreeParameters
 from phloem.target.likelihood import TreeLikelihood
-from phloem.target.posterior import TreePosterior, TreePrior
-from phloem.target.substitution import SiteRates, gtr, jc69
+from phloem.target.posterior import TreePosterior
+from phloem.target.priors import GammaDirichletPrior, LengthPrior, TreePrior, UniformPrior
+from phloem.target.substitution import SiteRates, build_model, gtr, jc69
 from phloem.trees.generation import all_topologies
 from phloem.trees.topology import TopologyBatch, TopologyIndex
 from phloem.variational.families import Lognormal
@@ -29,11 +32,39 @@ MODELS = {
     "JC": jc69(),
     "GTR+I+G": gtr([1, 3, 0.5, 0.7, 4, 1], [0.3, 0.2, 0.15, 0.35], SiteRates(shape=0.6, invariant=0.2)),
 }
+INFERRED = "HKY+G2, inferred"
+GAMMA_DIRICHLET, UNIFORM = "JC, gamma-Dirichlet", "JC, uniform"
+PRIORS = {GAMMA_DIRICHLET: GammaDirichletPrior(2.0, 2.0), UNIFORM: UniformPrior(0.2)}
 CHAINS = 3000
 
 
 def target_of(alignment: Alignment, model: str) -> TreePosterior:
-    return TreePosterior(TreeLikelihood(compress(alignment), MODELS[model], threads=1), TreePrior(RATE))
+    patterns, prior = compress(alignment), PRIORS.get(model, TreePrior(RATE))
+    if model != INFERRED:
+        return TreePosterior(TreeLikelihood(patterns, MODELS.get(model, jc69()), threads=1), prior)
+    config = ModelConfig("HKY+G2")
+    fixed = build_model(config, patterns)
+    likelihood = TreeLikelihood(patterns, fixed, threads=1, states_differ=True)
+    return TreePosterior(likelihood, prior, FreeParameters.of(config, fixed))
+
+
+def draw_lengths(random: np.random.Generator, prior: LengthPrior, count: int, branches: int) -> np.ndarray:
+    """From a prior."""
+    if isinstance(prior, GammaDirichletPrior):
+        total = random.gamma(prior.shape, 1 / prior.rate, (count, 1))
+        return total * random.dirichlet(np.ones(branches), count)
+    if isinstance(prior, UniformPrior):
+        return random.uniform(0, prior.longest, (count, branches))
+    return random.exponential(1 / RATE, (count, branches))
+
+
+def draw_theta(random: np.random.Generator, target: TreePosterior, count: int) -> np.ndarray:
+    """Coordinates of κ, frequencies and shape from their priors, if they are inferred."""
+    if target.parameters is None:
+        return no_parameters(count)
+    share, frequencies = random.random((count, 1)), random.dirichlet(np.ones(4), count)
+    log_ratios = np.log(frequencies[:, :3] / frequencies[:, 3:])
+    return np.hstack([np.log(share / (1 - share)), log_ratios, np.log(random.exponential(1, (count, 1)))])
 
 
 def starts_at(topologies: TopologyBatch, lengths: np.ndarray, distinct: int) -> ChainStarts:
@@ -51,10 +82,13 @@ class Known:
         random = np.random.default_rng(8)
         count = 200_000
         self.number = random.integers(0, len(self.topologies), count)
-        self.lengths = random.exponential(1 / RATE, (count, 2 * taxa - 3))
-        topologies = self.topologies[self.number]
+        prior = self.target.prior
+        assert isinstance(prior, LengthPrior)
+        self.lengths = draw_lengths(random, prior, count, 2 * taxa - 3)
+        self.theta = draw_theta(random, self.target, count)
+        topologies, theta = self.topologies[self.number], torch.from_numpy(self.theta)
         with torch.no_grad():
-            log_weights = self.target.likelihood(topologies, torch.from_numpy(self.lengths)).numpy()
+            log_weights = self.target.log_likelihood(topologies, torch.from_numpy(self.lengths), theta).numpy()
         self.weights = np.exp(log_weights - log_weights.max())
         self.weights /= self.weights.sum()
         assert 1 / (self.weights**2).sum() > 5000
@@ -62,7 +96,8 @@ class Known:
     def starts(self, count: int) -> ChainStarts:
         """Trees of the posterior."""
         chosen = np.random.default_rng(9).choice(len(self.weights), count, p=self.weights)
-        return starts_at(self.topologies[self.number[chosen]], self.lengths[chosen], count)
+        starts = starts_at(self.topologies[self.number[chosen]], self.lengths[chosen], count)
+        return starts._replace(theta=self.theta[chosen], factor=covariance_factor(self.theta, self.weights))
 
     def check(self, trees: ChainTrees) -> None:
         """Whether independent chains' last trees are from the posterior: topologies, and every branch's length."""
@@ -73,13 +108,18 @@ class Known:
         expected = len(last) * probabilities
         surplus = (np.bincount(number, minlength=len(expected)) - expected) ** 2 / expected / (1 + len(last) / worth)
         assert stats.chi2.sf(surplus.sum(), len(expected) - 1) > 1e-3
-        for power in (0.5, 1.0):
-            for branch in range(self.lengths.shape[1]):
-                mine, theirs = trees.branch_lengths[last, branch] ** power, self.lengths[:, branch] ** power
-                mean = self.weights @ theirs
-                variance = self.weights @ (theirs - mean) ** 2
-                error = math.sqrt(variance * (1 / len(last) + 1 / worth))
-                assert abs(mine.mean() - mean) < 4 * error
+        columns = [
+            (trees.branch_lengths[last, branch] ** power, self.lengths[:, branch] ** power)
+            for branch in range(self.lengths.shape[1])
+            for power in (0.5, 1.0)
+        ]
+        columns += zip(trees.theta[last].T, self.theta.T, strict=True)
+        columns += zip(np.abs(trees.theta[last]).T, np.abs(self.theta).T, strict=True)
+        for mine, theirs in columns:
+            mean = self.weights @ theirs
+            variance = self.weights @ (theirs - mean) ** 2
+            error = math.sqrt(variance * (1 / len(last) + 1 / worth))
+            assert abs(mine.mean() - mean) < 4 * error
 
 
 @cache
@@ -87,8 +127,13 @@ def known_posterior(model: str, taxa: int, sites: int) -> Known:
     return Known(model, taxa, sites)
 
 
-@pytest.mark.parametrize("model", list(MODELS))
-@pytest.mark.parametrize("taxa", [4, 5, 6])
+@pytest.mark.parametrize(
+    ("model", "taxa"),
+    [
+        *((model, taxa) for model in MODELS for taxa in (4, 5, 6)),
+        *((model, 5) for model in (INFERRED, GAMMA_DIRICHLET, UNIFORM)),
+    ],
+)
 def test_a_round_leaves_the_posterior_as_it_is(model, taxa):
     posterior = known_posterior(model, taxa, 6)
     starts = posterior.starts(CHAINS)
@@ -98,11 +143,15 @@ def test_a_round_leaves_the_posterior_as_it_is(model, taxa):
     posterior.check(trees)
 
 
-@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("model", [*MODELS, INFERRED, GAMMA_DIRICHLET, UNIFORM])
 def test_chains_find_the_posterior_from_anywhere(model):
     posterior = known_posterior(model, 5, 6)
     one = TopologyBatch.concatenate([posterior.topologies[:1]] * CHAINS)
-    starts = starts_at(one, np.full((CHAINS, 7), 1.0), 1)
+    starts = posterior.starts(CHAINS)._replace(
+        topologies=one,
+        branch_lengths=np.full((CHAINS, 7), 0.1 if model == UNIFORM else 1.0),
+        theta=np.zeros((CHAINS, posterior.target.dimension)),
+    )
     posterior.check(run_chains(posterior.target, tuple("abcde"), starts, 40, stream=STREAM))
 
 
@@ -191,5 +240,5 @@ def test_what_chains_cannot_do_is_a_line():
     with pytest.raises(BadArgument, match="0 rounds: ask for at least one"):
         run_chains(posterior.target, tuple("abcde"), posterior.starts(2), 0, stream=STREAM)
     _, own_prior = known(5, Lognormal)
-    with pytest.raises(BadArgument, match="exponential lengths"):
+    with pytest.raises(BadArgument, match="phloem's own priors on lengths"):
         run_chains(own_prior, tuple("abcde"), posterior.starts(2), 1, stream=STREAM)

@@ -12,6 +12,7 @@ from phloem.inference.chain_check import ChainCheck, CladeDifference
 from phloem.inference.draws import Draws
 from phloem.inference.evaluation import Estimated, Evaluation
 from phloem.inference.measurement import Annealed, PlainDraws
+from phloem.inference.parameter_estimates import ParameterEstimate
 from phloem.inference.summary import OF_ONE_RUN, OF_SEVERAL_RUNS, Summary, summarize_draws
 from phloem.inference.trust import judge
 from support.made_up_summary import made_up_summary
@@ -50,10 +51,23 @@ def checked_run() -> Summary:
     return replace(one_run(), check=ChainCheck(100, 80, Measured(0.75, 0.25), difference))
 
 
+def inferred_run() -> Summary:
+    alpha = ParameterEstimate("alpha", 0.5, 0.125, 0.375, 0.25, 0.75, -0.5)
+    unknown = ParameterEstimate("pinvar", 0.5, 0.0, 0.5, 0.5, 0.5, None)
+    summary = one_run()
+    return replace(summary, found=summary.found._replace(parameters=(alpha, unknown)))
+
+
 SUMMARIES = pytest.mark.parametrize(
     ("summary", "keys"),
-    [(one_run(), OF_ONE_RUN), (two_runs(), OF_SEVERAL_RUNS), (annealed_run(), OF_ONE_RUN), (checked_run(), OF_ONE_RUN)],
-    ids=["one run", "several", "annealed", "checked"],
+    [
+        (one_run(), OF_ONE_RUN),
+        (two_runs(), OF_SEVERAL_RUNS),
+        (annealed_run(), OF_ONE_RUN),
+        (checked_run(), OF_ONE_RUN),
+        (inferred_run(), OF_ONE_RUN),
+    ],
+    ids=["one run", "several", "annealed", "checked", "inferred"],
 )
 
 
@@ -82,6 +96,7 @@ def test_numbers_are_under_their_names(summary, keys):
 
 
 OPTIONAL = {"annealed", "chains", "taxa", "family", "stopped_early", "skipped_steps", "runs", "best_run", "agreement"}
+OPTIONAL |= {"parameters"}
 
 
 @SUMMARIES
@@ -93,8 +108,20 @@ def test_a_missing_key_is_refused(summary, keys):
                 Summary.from_json({name: value for name, value in whole.items() if name != key})
 
 
+def test_a_summary_of_an_earlier_version_has_no_parameters():
+    whole = inferred_run().as_json()
+    assert [one["name"] for one in whole["parameters"]] == ["alpha", "pinvar"]
+    assert Summary.from_json({key: value for key, value in whole.items() if key != "parameters"}) == one_run()
+
+
 def test_parts_of_another_shape_are_refused():
     whole = one_run().as_json()
-    for key, value in (("support", {"splits": 1}), ("elbo", {"median": 1.0}), ("draws", {}), ("steps", "many")):
+    for key, value in (
+        ("support", {"splits": 1}),
+        ("elbo", {"median": 1.0}),
+        ("draws", {}),
+        ("steps", "many"),
+        ("parameters", [{}]),
+    ):
         with pytest.raises((KeyError, TypeError, ValueError)):
             Summary.from_json(whole | {key: value})

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from phloem.inference.evaluation import Estimated, Evaluation
+from phloem.inference.parameter_estimates import ParameterEstimate
 from phloem.inference.trust import Trust
 from phloem.random_streams import RandomStream
 from phloem.report.clades import clade_table
+from phloem.report.contents import ReportContents
 from phloem.report.html import render_report
 from phloem.report.pages import embedded_json, packed
 from phloem.report.wording import NO_BREAK, error_bar, percent
@@ -129,6 +131,46 @@ def test_figures_that_must_not_be_trusted_are_grey_and_no_others_are():
         assert ('<dl class="figures untrusted">' in text) == is_grey
         assert ('<dl class="measures untrusted">' in text) == is_grey
         assert ("Figures in grey" in text) == is_grey
+
+
+def with_parameters(**changes) -> ReportContents:
+    """Two parameters were inferred, of which the second has one wild draw of little weight."""
+    contents = made_up_contents(6, model="K80+G4, of which kappa and the shape are inferred", **changes)
+    random, weights = np.random.default_rng(1), contents.trees.weights
+    values = {"kappa": random.normal(4, 0.5, len(weights)), "alpha": random.normal(0.5, 0.05, len(weights))}
+    values["alpha"][weights.argmin()] = 1e6
+    estimates = (
+        ParameterEstimate("kappa", 4.0, 0.5, 3.875, 3.0, 5.0, None),
+        ParameterEstimate("alpha", 0.5, 0.05, 0.49, 0.4, 0.6, -0.456),
+    )
+    return replace(contents, parameters=estimates, parameter_values=values)
+
+
+def test_inferred_parameters_have_a_section_and_fixed_models_have_none(page):
+    assert not any(attributes.get("href") == "#model" for _, attributes in page.elements)
+    assert not any(attributes.get("id") == "model" for _, attributes in page.elements)
+    raw = render_report(with_parameters())
+    found = Reader(raw)
+    assert any(attributes.get("href") == "#model" for _, attributes in found.elements)
+    assert "K80+G4, of which kappa and the shape are inferred." in found.text()
+    rows = re.findall(r'<tr><th scope="row">(kappa|alpha)</th>(.*?)</tr>', raw)
+    cells = {name: re.findall(r"<td[^>]*>(.*?)</td>", row) for name, row in rows}
+    assert cells == {
+        "kappa": ["4.000", "0.500", "3.875", "3.000 to 5.000", "–"],
+        "alpha": ["0.500", "0.050", "0.490", "0.400 to 0.600", "−0.46"],
+    }
+    section = raw[raw.index('<section id="model"') :].split("</section>")[0]
+    assert section.count('<div class="plot"') == 2
+    labels = re.findall(r"<text[^>]*>([^<]*)</text>", section.split("alpha</h3>")[1])
+    assert all(float(label) < 1 for label in labels), "a wild draw does not stretch the axis"
+    assert len(labels) <= 4
+
+
+def test_parameters_that_must_not_be_trusted_are_grey():
+    for level, is_grey in (("good", False), ("usable", False), ("do not trust", True)):
+        text = render_report(with_parameters(trust=Trust(level, (), "Train longer.")))
+        assert ('<table class="parameters untrusted">' in text) == is_grey
+        assert ('<div class="densities untrusted">' in text) == is_grey
 
 
 def test_four_taxa_of_one_topology():

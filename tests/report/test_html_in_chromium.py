@@ -11,7 +11,7 @@ from phloem.report.html import render_report
 from phloem.report.wording import error_bar, percent
 from support.devtools import Browser, Page
 from support.html_pages import CONTRAST, HOSTILE
-from support.made_up_report import made_up_contents, made_up_history
+from support.made_up_report import made_up_contents, made_up_history, with_parameters
 
 TAXA = ("Homo_sapiens", "Pan", "Gorilla", "Pongo", "Hylobates", *HOSTILE)
 
@@ -25,7 +25,8 @@ def browser(chromium) -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def address(tmp_path_factory) -> str:
     path = Path(tmp_path_factory.mktemp("report")) / "report.html"
-    path.write_text(render_report(made_up_contents(TAXA, runs=2, histories=[made_up_history(), made_up_history(1.0)])))
+    contents = made_up_contents(TAXA, runs=2, histories=[made_up_history(), made_up_history(1.0)])
+    path.write_text(render_report(with_parameters(contents)))
     return path.as_uri()
 
 

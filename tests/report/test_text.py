@@ -13,6 +13,7 @@ from phloem.errors import BadArgument
 from phloem.inference.agreement import ReferenceComparison
 from phloem.inference.evaluation import Estimated, Evaluation
 from phloem.inference.measurement import Annealed, PlainDraws
+from phloem.inference.parameter_estimates import ParameterEstimate
 from phloem.inference.summary import BestTopology, CredibleSet, DrawQuality, DrawSummary, MeanInterval, Summary
 from phloem.inference.trust import judge
 from phloem.random_streams import RandomStream
@@ -91,6 +92,33 @@ def test_five_topologies_are_listed_at_most_and_one_at_least():
         "     1.0000  39,999 others",
     ]
     assert best_lines(sample(0.6, 0.3), 3)[-1] == "     0.1000  1 other"
+
+
+PARAMETERS = (
+    ParameterEstimate("kappa", 4.25, 0.31, 4.2, 3.5, 4.875, 0.1),
+    ParameterEstimate("pi(A)", 0.33, 0.0123, 0.33, 0.31, 0.35, None),
+)
+
+
+def test_inferred_parameters_are_a_table_and_fixed_models_have_none():
+    found = sample(0.7, 0.3)
+    summary = drawn(2, found)
+    text = "\n".join(describe_posterior(summary, found, split_frequencies(found)))
+    assert "model parameters" not in text
+    inferred = replace(summary, found=summary.found._replace(parameters=PARAMETERS))
+    lines = list(describe_posterior(inferred, found, split_frequencies(found)))
+    place = next(number for number, line in enumerate(lines) if line.startswith("model parameters"))
+    assert [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines[place - 1 : place + 4]] == [
+        "",
+        "model parameters   mean  deviation   95 % interval",
+        "kappa             4.250      0.310  3.500 to 4.875",
+        "pi(A)             0.330      0.012  0.310 to 0.350",
+        "",
+    ]
+    assert "\n".join([*lines[: place - 1], *lines[place + 3 :]]) == text
+    narrow = list(describe_posterior(inferred, found, split_frequencies(found), width=40))
+    assert max(map(len, narrow)) <= 40
+    assert any(line.startswith("kappa") and line.endswith("…") for line in narrow)
 
 
 def test_a_run_of_an_earlier_version_has_probabilities_without_errors():

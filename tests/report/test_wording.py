@@ -7,6 +7,7 @@ import pytest
 
 from phloem.report.wording import (
     brief,
+    decimals,
     duration,
     error_bar,
     interval,
@@ -27,6 +28,14 @@ THIN = "\N{NARROW NO-BREAK SPACE}"
 )
 def test_shares_are_never_rounded_to_certainty(share, text):
     assert percent(share) == f"{text}{THIN}%"
+
+
+@pytest.mark.parametrize(
+    ("deviations", "places"),
+    [([0.31], 2), ([0.31, 0.0123], 3), ([7.0], 2), ([1e-9], 6), ([0.0, math.nan], 4), ([], 4)],
+)
+def test_decimals_show_two_digits_of_the_smallest_deviation(deviations, places):
+    assert decimals(deviations) == places
 
 
 def test_a_share_that_is_certain_has_no_error_bar():

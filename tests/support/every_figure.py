@@ -62,7 +62,16 @@ ON_AXES: dict[str, Callable[[Axes | None], Figure]] = {
     "weights": lambda ax: plot.weights(np.random.default_rng(1).normal(size=200), pareto_k=0.3, ax=ax),
 }
 # With those that have several panels and cannot be drawn on axes that are given.
-FIGURES = ON_AXES | {"density": lambda _: experiment_figure(small_experiment())}
+FIGURES = ON_AXES | {
+    "density": lambda _: experiment_figure(small_experiment()),
+    "parameters": lambda _: plot.parameters(parameter_values(), np.full(200, 1 / 200)),
+}
+
+
+def parameter_values() -> dict[str, np.ndarray]:
+    """Eleven parameters in 200 draws."""
+    random = np.random.default_rng(1)
+    return {f"r({number})": random.normal(number, 0.1, 200) for number in range(11)}
 
 
 def texts(figure: Figure) -> list[str]:

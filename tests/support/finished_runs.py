@@ -37,6 +37,13 @@ def finished_runs(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def inferred_run(tmp_path_factory) -> Path:
+    """Two runs on the primates that inferred kappa, frequencies and the shape of gamma rates."""
+    settings = {"model": {"name": "HKY+G4"}, "family": "warped", "training": {"steps": 2000, "refit": 0.0}}
+    return made_once(tmp_path_factory, "inferred", lambda out: infer(out, runs=2, **settings))
+
+
+@pytest.fixture(scope="session")
 def other_way_round(finished_runs, tmp_path_factory) -> Path:
     """The same runs, the second one first."""
     path = tmp_path_factory.mktemp("swapped") / "run"
@@ -63,8 +70,8 @@ def unfinished_run(tmp_path_factory) -> Path:
     return made_once(tmp_path_factory, "unfinished", make)
 
 
-def infer(out: Path, *, runs: int, progress=False) -> None:
-    phloem.infer("primates", "primates", runs=runs, out=out, progress=progress, **SETTINGS)
+def infer(out: Path, *, runs: int, progress=False, **settings) -> None:
+    phloem.infer("primates", "primates", runs=runs, out=out, progress=progress, **SETTINGS | settings)
 
 
 def made_once(tmp_path_factory, name: str, make: Callable[[Path], None]) -> Path:

@@ -7,11 +7,13 @@ import numpy as np
 
 from phloem.data.patterns import AlignmentSummary
 from phloem.inference.evaluation import Estimated, Evaluation
+from phloem.inference.parameter_estimates import ParameterEstimate
 from phloem.inference.summary import CredibleSet
 from phloem.inference.training import Report
 from phloem.inference.trust import Finding, Trust
 from phloem.random_streams import RandomStream
 from phloem.report.contents import ReportContents
+from phloem.target.free_parameters import FREQUENCY_NAMES, RATE_NAMES
 from phloem.trees.branch_lengths import split_lengths
 from phloem.trees.consensus import majority_rule, summary_tree
 from phloem.trees.generation import nni_neighbors, random_topologies
@@ -62,6 +64,8 @@ def made_up_contents(taxa: tuple[str, ...] | int, trees: GroupedTrees | None = N
         title="primates",
         alignment=AlignmentSummary(len(taxa), 898, 413, 0.003, 377, 0, (), ()),
         model="JC69",
+        parameters=(),
+        parameter_values={},
         branches="edge",
         family="warped",
         runs=1,
@@ -89,6 +93,14 @@ def made_up_contents(taxa: tuple[str, ...] | int, trees: GroupedTrees | None = N
         provenance=PROVENANCE,
     )
     return replace(contents, **changes)
+
+
+def with_parameters(contents: ReportContents) -> ReportContents:
+    """The same where all parameters of GTR+G4 are inferred."""
+    random, names = np.random.default_rng(3), (*RATE_NAMES, *FREQUENCY_NAMES, "alpha")
+    values = {name: random.gamma(20.0, 0.01, len(contents.trees)) for name in names}
+    estimates = [ParameterEstimate(name, 0.2, 0.04, 0.19, 0.12, 0.28, -0.5) for name in names]
+    return replace(contents, parameters=estimates, parameter_values=values)
 
 
 def made_up_history(offset: float = 0.0) -> list[Report]:

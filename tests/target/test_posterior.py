@@ -15,7 +15,8 @@ from phloem.data.reading import find_alignment, find_trees, read_alignment
 from phloem.errors import BadArgument
 from phloem.target.estimation import optimize_branch_lengths
 from phloem.target.likelihood import TreeLikelihood
-from phloem.target.posterior import TreePosterior, TreePrior
+from phloem.target.posterior import TreePosterior
+from phloem.target.priors import TreePrior
 from phloem.target.substitution import SiteRates, hky85
 from phloem.trees.generation import all_topologies
 from phloem.trees.reading import read_trees

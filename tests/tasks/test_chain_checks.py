@@ -11,7 +11,7 @@ import phloem
 from phloem.display.events import News
 from phloem.inference.particles import lower_bound
 from phloem.runs.driver import Interrupted
-from phloem.target.posterior import TreePrior
+from phloem.target.priors import TreePrior
 from phloem.tasks.evaluate import evaluate_run
 from phloem.trees.sample import TreeSample
 

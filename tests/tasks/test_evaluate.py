@@ -72,7 +72,7 @@ def test_what_is_asked_for_is_what_is_drawn(finished_run, monkeypatch):
 @pytest.mark.parametrize(("kept", "rows"), [(450, (2, 200)), (150, (1, 150))])
 def test_bounds_are_of_the_repeats_whose_draws_were_kept(kept, rows, finished_run, monkeypatch):
     whole = phloem.load_posterior(finished_run)
-    columns = ("group", "branch_lengths", "log_joint", "log_q_topology", "log_q_branches")
+    columns = ("group", "branch_lengths", "log_joint", "log_q_topology", "log_q_branches", "theta")
     draws = replace(whole.draws, **{name: getattr(whole.draws, name)[:kept] for name in columns})
     monkeypatch.setattr("phloem.tasks.evaluate.open_posterior", lambda _path, **_options: replace(whole, kept=draws))
     expected = whole.draws.log_weights[: rows[0] * rows[1]].reshape(rows)

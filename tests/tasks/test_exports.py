@@ -143,7 +143,7 @@ def test_the_report_of_an_unfinished_run_says_how_far_it_is(unfinished_run):
 def test_the_trace_of_the_run_is_of_its_trees(posterior):
     trace = pandas.read_csv(posterior.directory / "posterior.log", sep="\t", comment="#")
     trees = phloem.read_trees(posterior.directory / "posterior.nex")
-    np.testing.assert_allclose(trace["tree_length"], trees.branch_lengths.sum(axis=1), rtol=1e-8)
+    np.testing.assert_allclose(trace["TL"], trees.branch_lengths.sum(axis=1), rtol=1e-8)
     assert trace["topology"].mode()[0] == 1
     assert "weight" not in trace
     own = posterior.sample(1000)  # with the seed that everybody has who gives none
@@ -159,6 +159,35 @@ def test_the_trace_of_the_run_is_of_its_trees(posterior):
         ("topology", sample.topology),
     ):
         np.testing.assert_allclose(trace[name], values, rtol=1e-9)
+
+
+def test_the_trace_has_a_column_for_each_inferred_parameter(inferred_run):
+    posterior = phloem.load_posterior(inferred_run)
+    trace = pandas.read_csv(inferred_run / "posterior.log", sep="\t", comment="#")
+    names = ["kappa", "pi(A)", "pi(C)", "pi(G)", "pi(T)", "alpha"]
+    assert list(trace.columns) == ["state", "posterior", "likelihood", "prior", "TL", *names, "log_q", "topology"]
+    sample = sample_posterior(posterior, 1000)
+    for name in names:
+        np.testing.assert_allclose(trace[name], sample.parameters[name], rtol=1e-9)
+        estimate = posterior.parameters[name]
+        assert abs(trace[name].mean() - estimate.mean) < 5 * estimate.deviation / np.sqrt(sample.effective_size)
+    np.testing.assert_allclose(trace[["pi(A)", "pi(C)", "pi(G)", "pi(T)"]].sum(axis=1), 1, rtol=1e-8)
+
+
+def test_inferred_parameters_are_wherever_results_are_shown(inferred_run):
+    posterior = phloem.load_posterior(inferred_run)
+    words = "HKY+G4, of which kappa, frequencies and the shape are inferred"
+    contents = report_contents(posterior, posterior.consensus(), 0.5)
+    assert contents.model == posterior.summary.model == words
+    assert list(contents.parameters) == list(posterior.parameters.values())
+    assert contents.parameter_values == posterior.parameter_values
+    content = json.loads((inferred_run / "summary.json").read_text())
+    assert [one["name"] for one in content["parameters"]] == list(posterior.parameters)
+    assert content["model"] == words
+    assert '<section id="model"' in (inferred_run / "report.html").read_text()
+    lines = posterior.describe()
+    assert any(line.startswith("kappa ") for line in lines)
+    assert max(map(len, lines)) <= 80
 
 
 def test_each_summary_tree_is_the_one_of_its_name():

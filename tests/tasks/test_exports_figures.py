@@ -24,7 +24,8 @@ def drawn(monkeypatch) -> dict:
 
         return draw
 
-    for name in ("tree", "cloud", "topologies", "branch_lengths", "tree_lengths", "training", "weights", "clades"):
+    names = ("tree", "cloud", "topologies", "branch_lengths", "tree_lengths", "parameters", "training", "weights")
+    for name in (*names, "clades"):
         monkeypatch.setattr(plot, name, record(name))
     monkeypatch.setattr(plot, "save", lambda figure, path: path.write_text(figure))
     return given
@@ -46,6 +47,17 @@ def test_figures_are_of_the_posterior_and_of_the_tree_that_is_given(drawn, finis
     assert drawn["weights"].pareto_k == posterior.summary.draws.pareto_shape
     assert drawn["clades"].parts == tuple(run.clades for run in posterior.runs)
     assert drawn["clades"].names == ("run 1", "run 2")
+
+
+def test_inferred_parameters_have_a_figure_and_fixed_models_have_none(drawn, inferred_run, finished_run, tmp_path):
+    posterior = phloem.load_posterior(inferred_run)
+    paths = write_figures(posterior, posterior.consensus(), tmp_path, "svg")
+    assert tmp_path / "parameters.svg" in paths
+    assert drawn["parameters"].parts == (posterior.parameter_values, posterior.trees.weights)
+    drawn.clear()
+    fixed = phloem.load_posterior(finished_run)
+    write_figures(fixed, fixed.consensus(), tmp_path, "svg")
+    assert "parameters" not in drawn
 
 
 def test_a_single_run_of_few_draws_has_no_clades_to_compare_and_a_small_cloud(drawn, unfinished_run, tmp_path):

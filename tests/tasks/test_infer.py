@@ -8,6 +8,7 @@ import pytest
 import phloem
 from phloem.config import InferConfig, to_toml
 from phloem.data.alignment import Alignment
+from phloem.display.events import News
 from phloem.errors import FileProblem
 from phloem.runs.directory import CONFIG, SavedRuns
 from phloem.tasks.infer import Saved, run_configs
@@ -62,6 +63,36 @@ def test_several_runs_are_known_by_their_checkpoints_where_the_config_file_is_lo
     saved = saved_in(infer_run(tmp_path))
     assert saved.config == together
     saved.check_config(together, run_configs(together))
+
+
+class Stopped(Exception):
+    """Enough has been seen."""
+
+
+def notices_of(path, **settings) -> list[str]:
+    """What `phloem.infer` tells of the model before it begins."""
+    alignment = begun("split")[0].target.likelihood.patterns.alignment
+    trees = random_topologies(6, 3, stream=phloem.RandomStream(1, "t"))
+    told: list[str] = []
+
+    def listen(event) -> None:
+        if isinstance(event, News):
+            raise Stopped
+        told.append(getattr(event, "text", ""))
+
+    sample = phloem.trees.TreeSample(alignment.taxa, trees, np.ones(3), None)
+    with pytest.raises(Stopped):
+        phloem.infer(alignment, sample, out=path, progress=listen, **settings)
+    return [text for text in told if text.startswith("model ")]
+
+
+def test_a_run_says_that_it_takes_the_usual_model_where_nobody_has_named_one(tmp_path):
+    usual = ["model GTR+G4, the default, with its parameters inferred; --model JC for the benchmarks' model"]
+    assert notices_of(tmp_path / "a") == usual
+    assert notices_of(tmp_path / "b", preset="quick", seed=3) == usual
+    assert notices_of(tmp_path / "c", preset="paper") == []
+    assert notices_of(tmp_path / "d", model={"name": "GTR+G4"}) == []
+    assert notices_of(tmp_path / "e", config=InferConfig(seed=4)) == []
 
 
 @pytest.fixture(scope="module")

@@ -5,16 +5,20 @@ import pytest
 import torch
 
 import phloem
-from phloem.config import EvaluationConfig
+from phloem.config import EvaluationConfig, InferConfig, ModelConfig
 from phloem.errors import BadArgument, FileProblem, TaxonMismatch
 from phloem.inference.evaluation import evaluate
 from phloem.inference.training import Report
 from phloem.random_streams import RandomStream
 from phloem.target.likelihood import TreeLikelihood
-from phloem.target.posterior import TreePosterior, TreePrior
+from phloem.target.posterior import TreePosterior
+from phloem.target.priors import TreePrior
 from phloem.target.substitution import SiteRates, SubstitutionModel, describe_model, gtr, hky85, jc69, k80, sym, tn93
 from phloem.tasks.own_model import posterior_of
 from phloem.tasks.posterior import sample_posterior
+from phloem.tasks.run_files import build_target
+from phloem.variational.joint import JointModel, build_branch_model
+from phloem.variational.parameters import ParameterModel
 from support.messages import saying
 from support.small_posteriors import example
 
@@ -99,6 +103,24 @@ def test_a_prior_of_ones_own_is_named_and_needed(prior, name, tmp_path):
     np.testing.assert_allclose(sample.log_prior, -3 * sample.trees.branch_lengths.sum(1))
     with pytest.raises(BadArgument, match="no file holds"):
         posterior.save(tmp_path / "copy").sample(5)
+
+
+def test_what_the_target_infers_of_its_model_is_known_to_the_files_too(tmp_path):
+    """The model of lengths does not know the parameters, so that their Q is the whole of Q(θ)."""
+    model, target = example("split")
+    patterns = target.likelihood.patterns
+    config = ModelConfig("HKY+G4", frequencies=tuple(SHARES))
+    target = build_target(patterns, InferConfig(model=config))
+    dimension = target.dimension
+    parameters = ParameterModel(np.zeros(dimension), 0.2 * np.eye(dimension))
+    branches = build_branch_model("split", model.network.support, width=7, dimension=dimension)
+    posterior = posterior_of(JointModel(model.network, branches, parameters), target, evaluation=FEW)
+    saved = posterior.save(tmp_path / "copy")
+    assert list(saved.parameters) == ["kappa", "alpha"]
+    assert saved.summary.model == "HKY+G4, frequencies 0.3500 0.1500 0.2000 0.3000; kappa and the shape are inferred"
+    for name, values in sample_posterior(saved, 20).parameters.items():
+        np.testing.assert_array_equal(values, sample_posterior(posterior, 20).parameters[name])
+    saved.report(tmp_path / "report.html")
 
 
 def test_a_run_that_exists_is_left_alone(made):

@@ -13,7 +13,7 @@ from phloem.config import InferConfig
 from phloem.errors import BadArgument
 from phloem.features.convolutions import Convolution, GcnConvolution
 from phloem.inference.particles import Estimate, rws, vimco
-from phloem.target.posterior import TreePrior
+from phloem.target.priors import TreePrior
 from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, check_convolution, check_estimator, check_family, check_prior
 from phloem.trees.generation import random_topologies
 from phloem.trees.sample import TreeSample

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 import phloem
 from phloem.errors import BadArgument
 from phloem.inference.draws import resample, shortest_decimals
+from phloem.target.likelihood import TreeLikelihood
+from phloem.target.substitution import hky85
 from phloem.tasks.posterior import sample_posterior
 
 
@@ -57,6 +59,45 @@ def test_resampled_trees_are_draws_of_the_run_with_their_numbers(posterior):
     times = np.bincount(places, minlength=len(draws))
     assert (np.abs(times - 500 * posterior.trees.weights) < 1 + 1e-9).all()
     assert (np.diff(places) < 0).any(), "in no order: a trace shows no steps"
+
+
+def test_where_parameters_are_inferred_each_tree_has_its_own_and_the_likelihood_is_of_them(inferred_run):
+    posterior = phloem.load_posterior(inferred_run)
+    for found in (sample_posterior(posterior, 200, seed=3), sample_posterior(posterior, 200, weighted=True)):
+        assert list(found.parameters) == ["kappa", "pi(A)", "pi(C)", "pi(G)", "pi(T)", "alpha"]
+        columns = [found.parameters[name] for name in found.parameters]
+        rates = posterior.target.likelihood.model.site_rates
+        likelihoods = []
+        for row, (kappa, *frequencies, alpha) in enumerate(np.stack(columns, axis=1)[:20].tolist()):
+            sites = replace(rates, shape=torch.tensor(alpha, dtype=torch.float64))
+            likelihood = TreeLikelihood(posterior.target.likelihood.patterns, hky85(kappa, frequencies, sites))
+            lengths = torch.from_numpy(found.trees.branch_lengths[row : row + 1].copy())
+            likelihoods.append(likelihood(found.trees.topologies[row : row + 1], lengths).item())
+        np.testing.assert_allclose(found.log_likelihood[:20], likelihoods, atol=1e-3, rtol=0)
+        # log of: kappa/(1 + kappa)^2, Γ(4) times all frequencies, alpha exp(-alpha)
+        kappa, *frequencies, alpha = columns
+        of_parameters = np.log(kappa) - 2 * np.log1p(kappa) + np.log(6 * np.prod(frequencies, axis=0))
+        of_parameters += np.log(alpha) - alpha
+        with torch.no_grad():
+            lengths = torch.from_numpy(found.trees.branch_lengths.copy())
+            of_trees = posterior.target.prior(found.trees.topologies, lengths)
+        np.testing.assert_allclose(found.log_prior, of_trees.numpy() + of_parameters, rtol=1e-9)
+
+
+def test_parameters_of_the_posterior_are_those_of_all_draws_by_weight(inferred_run, finished_run):
+    posterior = phloem.load_posterior(inferred_run)
+    values, weights = posterior.parameter_values, posterior.trees.weights
+    assert list(values) == list(posterior.parameters)
+    assert len(posterior.draws) == len(values["kappa"]) == sum(len(run.draws) for run in posterior.runs)
+    for name, estimate in posterior.parameters.items():
+        assert estimate.name == name
+        assert estimate.mean == pytest.approx(np.average(values[name], weights=weights))
+        assert (estimate.lower, estimate.upper) == pytest.approx(phloem.trees.shortest_interval(values[name], weights))
+    for run in posterior.runs:
+        own = run.parameter_values["kappa"]
+        assert run.parameters["kappa"].mean == pytest.approx(np.average(own, weights=run.trees.weights))
+    fixed = phloem.load_posterior(finished_run)
+    assert fixed.parameters == fixed.parameter_values == sample_posterior(fixed, 5).parameters == {}
 
 
 def test_the_prior_is_that_of_the_runs_settings(posterior):

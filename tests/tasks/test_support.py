@@ -241,7 +241,7 @@ def test_the_method_of_a_run_is_in_its_settings(seven, tmp_path, monkeypatch):
     assert len(fake.calls) == 2
     texts = [event.text for event in told if isinstance(event, Notice)]
     assert "bootstrap by the embedded search, 2 replicates of 20 trees under HKY+G4" in texts
-    assert "bootstrap by IQ-TREE, 2 replicates of 1,000 trees under GTR+G4" in texts
+    assert "bootstrap by IQ-TREE, 2 replicates of 1,000 trees under JC" in texts
 
 
 def test_what_iqtree_cannot_do_is_known_before_a_run_begins(seven, tmp_path, monkeypatch):

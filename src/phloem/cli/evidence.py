@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phloem.cli.flags import MODEL_FLAGS, with_model
+from phloem.cli.flags import EVIDENCE_FLAGS, with_target
 from phloem.cli.options import (
     ALIGNMENT_HELP,
     BURNIN_HELP,
@@ -17,7 +17,7 @@ from phloem.cli.options import (
     plain_console,
     plain_table,
 )
-from phloem.config import ModelConfig
+from phloem.config import InferConfig
 from phloem.errors import BadArgument, counted
 
 if TYPE_CHECKING:
@@ -37,20 +37,19 @@ phloem evidence run candidates.nex --error 0.005
 """
 
 
-@with_model
+@with_target
 def evidence(
     context: typer.Context,
     source: Annotated[
         str,
         typer.Argument(metavar="ALIGNMENT|DIR", help=f"{ALIGNMENT_HELP} Or the directory of a finished run."),
     ],
-    model: ModelConfig,
+    target: InferConfig,
     trees: Annotated[
         list[str] | None,
         typer.Argument(metavar="TREES", help=f"{TREES_HELP} A run has trees of its own.", show_default=False),
     ] = None,
     long_names: LongNames = False,
-    prior_rate: Annotated[float, typer.Option(help="Rate of the exponential prior on branch lengths.")] = 10.0,
     error: Annotated[float, typer.Option(help="Standard error to reach, in nats.")] = 0.02,
     most_draws: Annotated[
         int, typer.Option("--draws", help="Draws for a topology, at most, whether they reach it or not.")
@@ -93,9 +92,7 @@ def evidence(
         if is_run:
             found = measure_run_evidence(source, trees or (), **how, progress=show)
         else:
-            found = measure_evidence(
-                source, trees or (), model, prior_rate=prior_rate, long_names=long_names, **how, progress=show
-            )
+            found = measure_evidence(source, trees or (), target, long_names=long_names, **how, progress=show)
     if as_json:
         print(json.dumps(found.as_json()))
     elif isinstance(found, RunEvidence):
@@ -106,7 +103,7 @@ def evidence(
 
 def _refuse_options_of_alignments(context: typer.Context, directory: str) -> None:
     """Raise if an option says what a run has settled."""
-    for name in ("prior_rate", "long_names", *(flag.parameter for flag in MODEL_FLAGS.flags)):
+    for name in ("long_names", *(flag.parameter for flag in EVIDENCE_FLAGS.flags)):
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             option = f"--{name.replace('_', '-')}"
@@ -140,7 +137,7 @@ def _print_table(table: "EvidenceTable", wanted: float) -> None:
 def _print_run(table: "RunEvidence", wanted: float) -> None:
     console = plain_console()
     posterior, found, shares = table.posterior, table.evidence, table.shares
-    console.print(f"model {posterior.target.likelihood.model.in_words()}\n")
+    console.print(f"model {posterior.summary.model}\n")
     rows = plain_table("tree", "log p(Y, τ)", "±", "probability", "±", "by draws", "±")
     drawn = (table.trees.weights, table.drawn_error)
     columns = (found.log_evidence, found.error, shares.probability, shares.error, *drawn)

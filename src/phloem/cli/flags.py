@@ -213,6 +213,16 @@ MODEL_FLAGS: Final = Flags(
         Flag("--invariant", "model.invariant", "Proportion of invariant sites.", "inferred with +I, else none"),
     ],
 )
+PRIOR_FLAGS: Final = (
+    Flag(
+        "--branch-prior",
+        "branch_prior",
+        "Prior on branch lengths: exponential, gamma-dirichlet (MrBayes' default), uniform.",
+        metavar="NAME[:NUMBERS]",
+    ),
+    Flag("--prior-rate", "prior_rate", "Rate of the exponential prior on branch lengths."),
+)
+EVIDENCE_FLAGS: Final = Flags(INFER, [*PRIOR_FLAGS, *MODEL_FLAGS.flags])
 INFER_FLAGS: Final = Flags(
     INFER,
     [
@@ -220,7 +230,7 @@ INFER_FLAGS: Final = Flags(
         Flag("--family", "family", f"Family of branch-length distributions: {', '.join(FAMILIES)}.", metavar="NAME"),
         Flag("--depth", "depth", "Layers of the graph network."),
         Flag("--width", "width", "Channels of the graph network."),
-        Flag("--prior-rate", "prior_rate", "Rate of the exponential prior on branch lengths."),
+        *PRIOR_FLAGS,
         Flag("--seed", "seed", "The same seed gives the same posterior."),
         Flag("--runs", "runs", "Independent runs."),
         *MODEL_FLAGS.flags,
@@ -266,4 +276,6 @@ INFER_FLAGS: Final = Flags(
     ],
 )
 with_infer_settings: Final = with_settings(INFER_FLAGS, "training.ramp=0.5")
-with_model: Final = with_config(MODEL_FLAGS, "model", InferConfig(model=ModelConfig("JC")))
+FIXED_MODEL: Final = InferConfig(model=ModelConfig("JC"))  # of commands that infer no parameters
+with_model: Final = with_config(MODEL_FLAGS, "model", FIXED_MODEL)
+with_target: Final = with_config(EVIDENCE_FLAGS, "target", FIXED_MODEL)

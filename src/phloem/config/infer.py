@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from phloem.config.model import ModelConfig
+from phloem.config.prior import parse_length_prior
 from phloem.config.search import BOOTSTRAP_METHODS, check_bootstrap_model, check_replicates, check_tree_count
 from phloem.config.settings import (
     Schema,
@@ -27,7 +28,7 @@ BRANCH_MODELS: Final = ("split", "psp", *NETWORKS)
 FAMILIES: Final = ("warped", "lognormal")
 
 USUAL_MODEL: Final = ModelConfig("GTR+G4")  # right for most data; benchmarks have JC
-
+USUAL_RATE: Final = 10.0  # of the exponential prior on branch lengths
 MOST_PARTICLES: Final = 10_000
 MOST_DRAWS: Final = 10_000_000
 MOST_CHAINS: Final = 10_000
@@ -150,16 +151,17 @@ class InferConfig:
     """Everything that determines the result of `phloem infer`, given the alignment and the trees for its support.
 
     branches: the model that gives each branch its parameters. family: of the distributions that these describe.
-    prior_rate: of the exponential prior on branch lengths. depth, width: of the graph network. seed: the same seed
-    gives the same posterior. runs: independent runs, each with its own seed. own: which parts are the user's own
-    objects, given to `phloem.infer` in Python, which fills this in.
+    branch_prior: on branch lengths, exponential, gamma-dirichlet or uniform. prior_rate: of the exponential. depth,
+    width: of the graph network. seed: the same seed gives the same posterior. runs: independent runs, each with its own
+    seed. own: which parts are the user's own objects, given to `phloem.infer` in Python, which fills this in.
     """
 
     branches: str = "edge"
     family: str = "warped"
     depth: int = 2
     width: int = 100
-    prior_rate: float = 10.0
+    branch_prior: str = "exponential"
+    prior_rate: float = USUAL_RATE
     seed: int = 1
     runs: int = 1
     own: str | None = None
@@ -174,6 +176,9 @@ class InferConfig:
         check_count("--depth", self.depth, least=0, most=MOST_LAYERS)
         check_count("--width", self.width, most=MOST_CHANNELS)
         check_positive("--prior-rate", self.prior_rate)
+        kind = parse_length_prior("--branch-prior", self.branch_prior).kind
+        if kind != "exponential" and self.prior_rate != USUAL_RATE:
+            raise ConfigError(f"--prior-rate: the {kind} prior has no such rate. Give its numbers with --branch-prior.")
         check_seed("--seed", self.seed)
         check_count("--runs", self.runs, most=MOST_RUNS)
 

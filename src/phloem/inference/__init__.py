@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from phloem.inference.evidence import topology_evidence as topology_evidence
     from phloem.inference.gap import AmortizationGaps as AmortizationGaps
     from phloem.inference.gap import amortization_gaps as amortization_gaps
+    from phloem.inference.parameter_estimates import ParameterEstimate as ParameterEstimate
     from phloem.inference.particles import Estimate as Estimate
     from phloem.inference.particles import Particles as Particles
     from phloem.inference.particles import doubly_reparameterized as doubly_reparameterized

@@ -21,7 +21,8 @@ from phloem.inference.evaluation import CHUNK_NODES
 from phloem.kernels.search.chain import ChainTables
 from phloem.random_streams import RandomStream
 from phloem.search.surface import SearchTree, Surface
-from phloem.target.posterior import TreePosterior, TreePrior
+from phloem.target.posterior import TreePosterior
+from phloem.target.priors import LengthPrior, is_usual
 from phloem.threads import share_tasks
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import distinct_splits
@@ -157,7 +158,7 @@ class _States(NamedTuple):
 
 def can_run_chains(target: TreePosterior) -> bool:
     """Whether chains know the prior, of which a subclass is another one, and the model."""
-    return type(target.prior) is TreePrior and target.likelihood.model.is_fixed
+    return is_usual(target.prior) and target.likelihood.model.is_fixed
 
 
 def run_chains(
@@ -175,12 +176,13 @@ def run_chains(
     rounds: of each chain, the first quarter of which is left out.
     """
     prior = target.prior
-    if not can_run_chains(target) or not isinstance(prior, TreePrior):
-        raise BadArgument("chains: they know exponential lengths and models without free parameters only.")
+    if not can_run_chains(target) or not isinstance(prior, LengthPrior):
+        raise BadArgument("chains: they know phloem's own priors on lengths and models without free tensors only.")
     if rounds < 1:
         raise BadArgument(f"{rounds} rounds: ask for at least one.")
     surface = Surface(target.likelihood.patterns, target.likelihood.model)
     chains, nodes = len(starts.topologies), starts.topologies.node_count
+    terms = prior.terms(starts.topologies.branch_count)
     left_out, every, rows = kept_rounds(chains, rounds, nodes)
     states = _States.at(starts, SearchTree(surface), stream)
     key = stream.named("moves").key()
@@ -200,13 +202,13 @@ def run_chains(
 
     def advance_trees(first_row: int, last_row: int, rounds_a_row: int) -> None:
         def work(first: int, last: int) -> None:
-            tree, sites = SearchTree(surface), np.empty(surface.width)
+            tree, sites, total = SearchTree(surface), np.empty(surface.width), np.empty(1)
             for chain in range(first, last):
                 if target.parameters is not None:
                     tree.take_model(target.parameters.model(models.theta[chain]))
                 own = _States(*(array[chain] for array in states))
                 tree.restore((own.parents, own.children, own.lengths))
-                tables = ChainTables(prior.rate, key, own.counters, own.places, own.changes, sites)
+                tables = ChainTables(*terms[1:], total, key, own.counters, own.places, own.changes, sites)
                 place = chain, slice(first_row, last_row)
                 tree.run_chain(tables, rounds_a_row, REGRAFTS, parents[place], lengths[place])
                 own.parents[:], own.children[:], own.lengths[:] = tree.copy_state()

@@ -44,7 +44,7 @@ def approximate(target: TreePosterior, topology: TopologyBatch, branch_lengths: 
     """From one tree, whose lengths are those to begin with."""
     surface = _LogPosterior(target, topology)
     assert target.parameters is not None
-    begin = target.parameters.coordinates_of(target.likelihood.model)
+    begin = target.parameters.start()
     logs = np.log(np.clip(branch_lengths, SHORTEST, LONGEST))
     bounds = [(-FARTHEST, FARTHEST)] * len(begin) + [(np.log(SHORTEST), np.log(LONGEST))] * len(logs)
     found = minimize(

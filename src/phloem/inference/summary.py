@@ -15,7 +15,9 @@ from phloem.inference.diagnostics import effective_sample_size, pareto_shape, sm
 from phloem.inference.draws import Draws, TopologyEstimates
 from phloem.inference.evaluation import Estimated, Evaluation
 from phloem.inference.measurement import Annealed, PlainDraws
+from phloem.inference.parameter_estimates import ParameterEstimate, parameter_estimates
 from phloem.inference.trust import Finding, Trust
+from phloem.target.free_parameters import FreeParameters
 from phloem.trees.branch_lengths import shortest_interval, tree_lengths
 from phloem.trees.sample import credible_set_size
 from phloem.trees.splits import SplitDeviation
@@ -25,7 +27,7 @@ BEST = 10  # topologies in the summary
 CREDIBLE_SHARES = (0.5, 0.9, 0.95, 0.99)
 
 # The keys of `summary.json`, in order: of one run, and of several together.
-OF_DRAWS = ("draws", "trust", "tree_length", "credible_sets", "distinct_topologies", "best_topologies")
+OF_DRAWS = ("draws", "trust", "parameters", "tree_length", "credible_sets", "distinct_topologies", "best_topologies")
 ESTIMATES = ("elbo", "lower_bound", "log_marginal_likelihood")
 OF_ONE_RUN = (
     *("names", "taxa", "sites", "patterns", "model", "branches", "family", "seed", "support", "finished", "steps"),
@@ -81,7 +83,7 @@ class BestTopology(NamedTuple):
 
 
 class DrawSummary(NamedTuple):
-    """What weighted draws say: how far they can be trusted, and which trees are probable."""
+    """What weighted draws say: how far they can be trusted, and which trees and parameters are probable."""
 
     draws: DrawQuality
     trust: Trust
@@ -89,6 +91,7 @@ class DrawSummary(NamedTuple):
     credible_sets: tuple[CredibleSet, ...]
     distinct_topologies: int
     best_topologies: tuple[BestTopology, ...]
+    parameters: tuple[ParameterEstimate, ...] = ()  # of the substitution model, as far as they are inferred
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ class Summary:
     names: tuple[str, ...]  # of the taxa
     sites: int
     patterns: int
-    model: str  # of substitution
+    model: str  # of substitution, in words
     branches: str
     family: str  # of branch lengths; empty for a user's own
     seed: int
@@ -147,6 +150,7 @@ class Summary:
                 "advice": trust.advice,
                 "findings": [finding._asdict() for finding in trust.findings],
             },
+            "parameters": [one._asdict() for one in found.parameters],
             "tree_length": found.tree_length._asdict(),
             "credible_sets": [one._asdict() for one in found.credible_sets],
             "distinct_topologies": found.distinct_topologies,
@@ -177,6 +181,7 @@ class Summary:
                 credible_sets=tuple(CredibleSet(**one) for one in content["credible_sets"]),
                 distinct_topologies=int(content["distinct_topologies"]),
                 best_topologies=tuple(BestTopology(**one) for one in content["best_topologies"]),
+                parameters=tuple(ParameterEstimate(**one) for one in content.get("parameters", ())),
             ),
             stopped_early=bool(content.get("stopped_early", False)),
             skipped_steps=int(content.get("skipped_steps", 0)),
@@ -188,8 +193,8 @@ class Summary:
         )
 
 
-def summarize_draws(draws: Draws, trust: Trust) -> DrawSummary:
-    """What weighted draws say."""
+def summarize_draws(draws: Draws, trust: Trust, parameters: FreeParameters | None = None) -> DrawSummary:
+    """What weighted draws say. parameters: those of the substitution model that are inferred."""
     trees = draws.weighted()
     log_weights = draws.own_log_weights
     topologies = draws.topology_estimates()
@@ -208,6 +213,7 @@ def summarize_draws(draws: Draws, trust: Trust) -> DrawSummary:
         ),
         distinct_topologies=len(topologies),
         best_topologies=_best(topologies),
+        parameters=parameter_estimates(trees, draws.theta, parameters),
     )
 
 

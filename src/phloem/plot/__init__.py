@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from phloem.plot.diagnostics import weights as weights
     from phloem.plot.lengths import branch_lengths as branch_lengths
     from phloem.plot.lengths import tree_lengths as tree_lengths
+    from phloem.plot.model import parameters as parameters
     from phloem.plot.samples import clades as clades
     from phloem.plot.samples import topologies as topologies
     from phloem.plot.style import save as save

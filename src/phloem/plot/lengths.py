@@ -119,23 +119,36 @@ def tree_lengths(trees: GroupedTrees, *, width: float = ONE_COLUMN, ax: Axes | N
     sums = sums_of_lengths(trees)
     mean = float(sums @ trees.weights)
     lower, upper = shortest_interval(sums, trees.weights)
-    effective = 1 / float(np.square(trees.weights).sum())
-    bins = int(np.clip(np.sqrt(effective), FEWEST_BINS, MOST_BINS))
-    has_weight = trees.weights > 0
-    heights, edges = np.histogram(sums[has_weight], bins, weights=trees.weights[has_weight], density=True)
     with styled():
         ax = axes_for(ax, width)
-        ax.stairs(heights, edges, fill=True, color=BLUE, alpha=0.3, linewidth=0)
-        ax.stairs(heights, edges, color=BLUE, linewidth=0.8)
-        top = float(heights.max())
-        ax.vlines(mean, 0, 1.04 * top, colors=INK, linewidths=0.9)
-        ax.hlines(-0.03 * top, lower, upper, colors=INK, linewidths=2)
+        top = draw_density(ax, sums, trees.weights)
         write(ax, [f"mean {mean:.3g}"], [mean], [1.06 * top], (0, 0), ha="center", va="bottom", size=SMALL_SIZE)
         interval = f"95 % within {lower:.3g} to {upper:.3g}"
         ax.text(0.99, 0.97, interval, transform=ax.transAxes, ha="right", va="top", size=SMALL_SIZE)
         ax.set_ylim(-0.06 * top, 1.2 * top)
         ax.set_xlabel("Tree length, substitutions per site")
         ax.set_ylabel("Posterior density")
-        ax.set_yticks([])
-        ax.spines["left"].set_visible(False)
     return figure_of(ax)
+
+
+def draw_density(ax: Axes, values: FloatArray, weights: FloatArray, share: float = 1.0) -> float:
+    """Draw a weighted histogram with the mean and the shortest 95 % interval of values, (draws,); return its height.
+
+    share: of the weight, which the shortest interval that is shown holds. There are as many bins as the draws can fill:
+    the square root of their effective number.
+    """
+    mean = float(values @ weights)
+    lower, upper = shortest_interval(values, weights)
+    low, high = shortest_interval(values, weights, share)
+    bins = int(np.clip(np.sqrt(1 / float(np.square(weights).sum())), FEWEST_BINS, MOST_BINS))
+    shown = (weights > 0) & (values >= low) & (values <= high)
+    heights, edges = np.histogram(values[shown], bins, weights=weights[shown], density=True)
+    top = float(heights.max())
+    ax.stairs(heights, edges, fill=True, color=BLUE, alpha=0.3, linewidth=0)
+    ax.stairs(heights, edges, color=BLUE, linewidth=0.8)
+    ax.vlines(mean, 0, 1.04 * top, colors=INK, linewidths=0.9)
+    ax.hlines(-0.03 * top, lower, upper, colors=INK, linewidths=2)
+    ax.set_ylim(-0.06 * top, 1.08 * top)
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+    return top

@@ -104,7 +104,13 @@ class CurveChart(NamedTuple):
 
 
 def histogram(
-    values: FloatArray, weights: FloatArray, *, inside: tuple[float, float], mean: float, log: bool = False
+    values: FloatArray,
+    weights: FloatArray,
+    *,
+    inside: tuple[float, float],
+    mean: float,
+    log: bool = False,
+    most_ticks: int = 6,
 ) -> Histogram | None:
     """Weighted counts in equal bins over the whole range; None if there is nothing to count.
 
@@ -129,7 +135,7 @@ def histogram(
         for place, (share, middle) in enumerate(zip(counts, (edges[1:] + edges[:-1]) / 2, strict=True))
         if share > 0
     ]
-    axis = log_ticks(low, high) if log else ticks(low, high)
+    axis = log_ticks(low, high) if log else ticks(low, high, most_ticks)
     return Histogram(bars, axis, 100 * (mean - low) / (high - low))
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # these import torch, which a page need not wait for
     from phloem.inference.chain_check import ChainCheck
     from phloem.inference.evaluation import Evaluation
     from phloem.inference.measurement import Annealed
+    from phloem.inference.parameter_estimates import ParameterEstimate
     from phloem.inference.summary import CredibleSet
     from phloem.inference.training import Report
     from phloem.inference.trust import Trust
@@ -28,7 +29,9 @@ class ReportContents:
 
     title: str  # the alignment's name
     alignment: AlignmentSummary
-    model: str  # "JC69", "HKY85+Γ4" …
+    model: str  # of substitution, in words
+    parameters: "Sequence[ParameterEstimate]"  # of it, as far as they are inferred
+    parameter_values: Mapping[str, FloatArray]  # the same, in each of the draws, (draws,)
     branches: str  # "edge" …
     family: str  # "warped" …; empty for a user's own
     runs: int

@@ -16,6 +16,7 @@ from phloem.trees.branch_lengths import shortest_interval, tree_lengths
 
 SIGNS: dict[Level, str] = {"good": "good", "usable": "usable", "do not trust": "bad"}  # names of signs and colours
 BRANCH_MODELS = {"split": "one row of parameters per split", "psp": "splits and primary subsplit pairs"}
+SHOWN = 0.998  # of the weight in histograms of parameters: a single light draw far away would take up the axis
 FAMILIES = {"warped": "skewed lengths, tied to their neighbours", "lognormal": "independent lognormal lengths"}
 
 
@@ -25,6 +26,16 @@ class Distribution(NamedTuple):
     picture: Histogram
     mean: str
     interval: str
+
+
+class ParameterRow(NamedTuple):
+    """A parameter of the substitution model in words, and its histogram."""
+
+    name: str
+    deviation: str  # standard
+    median: str
+    with_tree_length: str  # correlation
+    density: Distribution
 
 
 def render_report(contents: ReportContents) -> str:
@@ -55,6 +66,7 @@ def render_report(contents: ReportContents) -> str:
         branch_lengths=_branch_lengths(contents),
         branches=branch_table(contents),
         clades=clade_table(contents),
+        parameters=_parameters(contents),
         charts=training_charts(contents.histories),
         provenance=read_provenance(contents.provenance),
         release=release,
@@ -83,6 +95,23 @@ def _branch_lengths(contents: ReportContents) -> Distribution | None:
     trees = contents.trees
     weights = np.repeat(trees.weights, trees.branch_lengths.shape[1])
     return _distribution(trees.branch_lengths.ravel(), weights, log=True)
+
+
+def _parameters(contents: ReportContents) -> list[ParameterRow]:
+    """Those of the substitution model that were inferred, with the same decimals."""
+    rows = []
+    places = wording.decimals([one.deviation for one in contents.parameters])
+    for one in contents.parameters:
+        mean, deviation, median, lower, upper = (wording.decimal(number, places) for number in one[1:6])
+        with_length = wording.UNKNOWN if one.with_tree_length is None else wording.decimal(one.with_tree_length)
+        values, weights = contents.parameter_values[one.name], contents.trees.weights
+        low, high = shortest_interval(values, weights, SHOWN)
+        shown = (values >= low) & (values <= high)
+        picture = histogram(values[shown], weights[shown], inside=(one.lower, one.upper), mean=one.mean, most_ticks=4)
+        assert picture is not None  # some draw has weight
+        density = Distribution(picture, mean, f"{lower} to {upper}")
+        rows.append(ParameterRow(one.name, deviation, median, with_length, density))
+    return rows
 
 
 def _distribution(values: Any, weights: Any, *, log: bool = False) -> Distribution | None:

@@ -11,8 +11,9 @@ from phloem.arrays import FloatArray
 from phloem.errors import BadArgument
 from phloem.inference.agreement import ReferenceComparison
 from phloem.inference.evaluation import Estimated
+from phloem.inference.parameter_estimates import ParameterEstimate
 from phloem.inference.summary import DrawSummary, Summary
-from phloem.report.wording import added, annealing, count, printable
+from phloem.report.wording import added, annealing, count, decimal, decimals, printable
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import SplitFrequencies, nontrivial_splits
 from phloem.trees.topology import TopologyBatch
@@ -40,6 +41,7 @@ def describe_posterior(
     yield ""
     yield from _best(summary.found, width)
     yield from textwrap.wrap(_credible(summary), width)
+    yield from _parameters(summary.found.parameters, width)
     yield ""
     yield from textwrap.wrap("clade supports in percent, on the most probable topology", width)
     best = topologies.topologies[0]
@@ -126,6 +128,24 @@ def _best(found: DrawSummary, width: int) -> Iterator[str]:
     if distinct > len(shown):
         rest = 1 - sum(one.probability for one in shown)
         yield f"     {rest:.4f}  {count(distinct - len(shown), 'other')}"
+
+
+def _parameters(found: Sequence[ParameterEstimate], width: int) -> Iterator[str]:
+    """A row for each parameter that was inferred."""
+    if not found:
+        return
+    places = decimals([one.deviation for one in found])
+    rows = [("model parameters", "mean", "deviation", "95\N{NO-BREAK SPACE}% interval")]
+    for one in found:
+        mean, deviation, lower, upper = (
+            decimal(number, places) for number in (one.mean, one.deviation, one.lower, one.upper)
+        )
+        rows.append((one.name, mean, deviation, f"{lower} to {upper}"))
+    names, *columns = (max(map(len, column)) for column in zip(*rows, strict=True))
+    yield ""
+    for name, *cells in rows:
+        line = "  ".join([f"{name:<{names}}", *(f"{cell:>{room}}" for cell, room in zip(cells, columns, strict=True))])
+        yield line if len(line) <= width else line[: width - 1] + "…"
 
 
 def draw_tree(

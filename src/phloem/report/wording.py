@@ -96,6 +96,12 @@ def decimal(value: float, places: int = 2) -> str:
     return f"{value:.{places}f}".replace("-", MINUS)
 
 
+def decimals(deviations: Sequence[float]) -> int:
+    """How many decimals numbers with these standard deviations need, from 2 to 6: two digits of each deviation."""
+    known = [deviation for deviation in deviations if math.isfinite(deviation) and deviation > 0]
+    return min(6, max(2, 1 - math.floor(math.log10(min(known))))) if known else 4
+
+
 def deviation(value: float | None) -> str:
     """A standard deviation, or nothing."""
     if value is None or not math.isfinite(value):

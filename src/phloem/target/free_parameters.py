@@ -1,288 +1,267 @@
-"""The parameters of a substitution model that are inferred: unconstrained coordinates, and MrBayes' priors on them.
+"""The parameters of substitution models that are inferred, of one model or of those of an alignment's parts.
 
-Every tree of a batch has a row of coordinates θ, real numbers without limits:
-
-    exchangeabilities, frequencies    shares x that sum to 1, Dirichlet(1, …, 1);    θ_i = log(x_i / x_last)
-    kappa                             κ/(1+κ) uniform on (0, 1), which is Beta(1, 1);   θ = log κ
-    shape of gamma rates              Exponential(1);                                   θ = log α
-    proportion of invariant sites     uniform on (0, 1);                                θ = log p/(1-p)
-
-Densities are those of θ, Jacobians included. Names are MrBayes'.
+Every tree of a batch has a row of coordinates θ, real numbers without limits, cut into those of each parameter
+(`coordinates.py`). Names are MrBayes': with a partition they end in the parts that have the parameter, as in
+`alpha{1}`, `kappa{2,3}` or `pinvar{all}`.
 """
 
-import math
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import final
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple, final
 
 import numpy as np
-from scipy.special import expit, log_expit, log_softmax
 
-from phloem.arrays import FloatArray
+from phloem.arrays import FloatArray, LongArray
 from phloem.config import ModelConfig
-from phloem.config.model import SHAPES
-from phloem.target.rates import ModelRates, Parameters
+from phloem.config.model import MODEL_PARAMETERS
+from phloem.kernels.likelihood.pruning import Derivatives
+from phloem.target.coordinates import Coordinates, Multipliers, Ratio, Shape, Share, Shares
+from phloem.target.partitioned import PartitionedModel, short_name
+from phloem.target.rates import ModelRates, Parameters, gamma_of, stacked
 from phloem.target.substitution import SubstitutionModel
 
-FARTHEST = 20.0  # logarithm of a ratio: beyond it the likelihood stays as it is, the prior does not
 STATES = "ACGT"
 RATE_NAMES = tuple(f"r({STATES[i]}<->{STATES[j]})" for i, j in ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)))
 FREQUENCY_NAMES = tuple(f"pi({state})" for state in STATES)
+SETTINGS = ("kappa", "rates", "frequencies", "alpha", "invariant")  # in the order of the parameters
 
 
-class Coordinates(ABC):
-    """Some parameters by unconstrained coordinates, with a prior."""
+class Inferred(NamedTuple):
+    """Parameters that some parts of the alignment share."""
 
-    names: tuple[str, ...]  # of the parameters
-    dimension: int  # how many coordinates
-
-    @abstractmethod
-    def values(self, coordinates: FloatArray) -> FloatArray:
-        """The parameters, (trees, parameters), from (trees, dimension)."""
-
-    @abstractmethod
-    def coordinates(self, values: FloatArray) -> FloatArray:
-        """From parameters (parameters,) to coordinates (dimension,)."""
-
-    @abstractmethod
-    def log_prior(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Log density, (trees,), and its gradient, (trees, dimension)."""
-
-    @abstractmethod
-    def pull_back(self, values: FloatArray, by_values: FloatArray) -> FloatArray:
-        """From the gradient of the parameters, (trees, parameters), to that of the coordinates, (trees, dimension)."""
+    field: str  # of `Parameters`, or "kappa"
+    kind: Coordinates
+    parts: tuple[int, ...]
 
 
-@final
-class Shares(Coordinates):
-    """Parameters that sum to 1, uniformly distributed."""
-
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self.names = names
-        self.dimension = len(names) - 1
-
-    def values(self, coordinates: FloatArray) -> FloatArray:
-        """Shares, (trees, parameters)."""
-        return np.asarray(np.exp(log_softmax(self._with_last(np.clip(coordinates, -FARTHEST, FARTHEST)), axis=1)))
-
-    def coordinates(self, values: FloatArray) -> FloatArray:
-        """Logarithms of the ratios to the last."""
-        return np.asarray(np.log(values[:-1] / values[-1]))
-
-    def log_prior(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """log Γ(k) + Σ log x, as the Jacobian is the product of all shares."""
-        logs = log_softmax(self._with_last(coordinates), axis=1)
-        slope = 1.0 - len(self.names) * np.exp(logs[:, :-1])
-        return math.lgamma(len(self.names)) + logs.sum(axis=1), slope
-
-    def pull_back(self, values: FloatArray, by_values: FloatArray) -> FloatArray:
-        """The gradient for the coordinates."""
-        mean = (values * by_values).sum(axis=1, keepdims=True)
-        return np.asarray((values * (by_values - mean))[:, :-1])
-
-    @staticmethod
-    def _with_last(coordinates: FloatArray) -> FloatArray:
-        return np.append(coordinates, np.zeros((len(coordinates), 1)), axis=1)
-
-
-@final
-class Ratio(Coordinates):
-    """A ratio κ of two rates, of whose sum the first is a uniform share."""
-
-    dimension = 1
-
-    def __init__(self, name: str) -> None:
-        self.names = (name,)
-
-    def values(self, coordinates: FloatArray) -> FloatArray:
-        """The ratio, (trees, 1)."""
-        return np.asarray(np.exp(np.clip(coordinates, -FARTHEST, FARTHEST)))
-
-    def coordinates(self, values: FloatArray) -> FloatArray:
-        """Its logarithm."""
-        return np.asarray(np.log(values))
-
-    def log_prior(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The logistic density."""
-        return (log_expit(coordinates) + log_expit(-coordinates))[:, 0], 1.0 - 2.0 * expit(coordinates)
-
-    def pull_back(self, values: FloatArray, by_values: FloatArray) -> FloatArray:
-        """The gradient for the coordinate."""
-        return values * by_values
-
-
-@final
-class Shape(Coordinates):
-    """The shape of a gamma distribution of rates, Exponential(1)."""
-
-    names, dimension = ("alpha",), 1
-
-    def values(self, coordinates: FloatArray) -> FloatArray:
-        """The shape, (trees, 1), within what can be computed."""
-        return np.asarray(np.exp(np.clip(coordinates, *np.log(SHAPES))))
-
-    def coordinates(self, values: FloatArray) -> FloatArray:
-        """Its logarithm."""
-        return np.asarray(np.log(values))
-
-    def log_prior(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """log α - α."""
-        with np.errstate(over="ignore"):
-            shape = np.exp(coordinates)
-        return (coordinates - shape)[:, 0], 1.0 - shape
-
-    def pull_back(self, values: FloatArray, by_values: FloatArray) -> FloatArray:
-        """The gradient for the coordinate."""
-        return values * by_values
-
-
-@final
-class Share(Coordinates):
-    """A proportion, uniform on (0, 1)."""
-
-    dimension = 1
-
-    def __init__(self, name: str) -> None:
-        self.names = (name,)
-
-    def values(self, coordinates: FloatArray) -> FloatArray:
-        """The proportion, (trees, 1)."""
-        return np.asarray(expit(np.clip(coordinates, -FARTHEST, FARTHEST)))
-
-    def coordinates(self, values: FloatArray) -> FloatArray:
-        """Its logit."""
-        return np.asarray(np.log(values / (1.0 - values)))
-
-    def log_prior(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The logistic density."""
-        return (log_expit(coordinates) + log_expit(-coordinates))[:, 0], 1.0 - 2.0 * expit(coordinates)
-
-    def pull_back(self, values: FloatArray, by_values: FloatArray) -> FloatArray:
-        """The gradient for the coordinate."""
-        return values * (1.0 - values) * by_values
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class FreeParameters:
-    """Which parameters of a model are inferred, the others being those of a fixed one."""
+    """Which parameters of the parts' models are inferred, the others being those of fixed ones."""
 
-    fixed: SubstitutionModel  # as it is but for what is inferred
-    kinds: tuple[tuple[str, Coordinates], ...]  # what each is of: a field of `Parameters`, or "kappa"
+    def __init__(self, fixed: Sequence[SubstitutionModel], inferred: Sequence[Inferred]) -> None:
+        self.fixed = tuple(fixed)  # a model for each part, as they are but for what is inferred
+        self.inferred = tuple(inferred)
+        self._start = stacked(self.fixed)
 
     @classmethod
-    def of(cls, config: ModelConfig, fixed: SubstitutionModel) -> "FreeParameters | None":
-        """What a configuration leaves open; None if that is nothing. fixed: the model with something in its place."""
-        kinds: list[tuple[str, Coordinates]] = []
-        for name in config.inferred:
-            if name == "kappa":
-                names = ("kappa(A<->G)", "kappa(C<->T)") if config.name == "TN93" else ("kappa",)
-                kinds += [("kappa", Ratio(each)) for each in names]
-            elif name == "rates":
-                kinds.append(("exchangeabilities", Shares(RATE_NAMES)))
-            elif name == "frequencies":
-                kinds.append(("frequencies", Shares(FREQUENCY_NAMES)))
-            elif name == "alpha":
-                kinds.append(("shape", Shape()))
-            else:
-                kinds.append(("invariant", Share("pinvar")))
-        return cls(fixed, tuple(kinds)) if kinds else None
+    def of(
+        cls,
+        configs: ModelConfig | Sequence[ModelConfig],
+        fixed: SubstitutionModel | Sequence[SubstitutionModel],
+        *,
+        linked: Collection[str] = (),
+        sizes: LongArray | None = None,
+    ) -> "FreeParameters | None":
+        """What the configurations of some parts leave open; None if that is nothing.
+
+        fixed: the models with something in place of that. linked: settings that parts share where they infer them.
+        sizes: of the parts, if their rates are inferred too.
+        """
+        configs = (configs,) if isinstance(configs, ModelConfig) else tuple(configs)
+        fixed = (fixed,) if isinstance(fixed, SubstitutionModel) else tuple(fixed)
+        inferred = []
+        for setting in SETTINGS:
+            for name, parts in _groups(setting, configs, is_linked=setting in linked):
+                suffix = _suffix(parts, len(configs))
+                inferred += [Inferred(field, kind, parts) for field, kind in _kinds(setting, name, suffix)]
+        if sizes is not None and len(configs) > 1:
+            names = tuple(f"m{{{part + 1}}}" for part in range(len(configs)))
+            inferred.append(Inferred("multiplier", Multipliers(names, sizes), tuple(range(len(configs)))))
+        return cls(fixed, inferred) if inferred else None
 
     @property
     def change_states(self) -> bool:
         """Whether some of them say how states differ, not only how sites do."""
-        return any(name in ("kappa", "exchangeabilities", "frequencies") for name, _ in self.kinds)
+        return any(one.field in ("kappa", "exchangeabilities", "frequencies") for one in self.inferred)
 
     @property
     def dimension(self) -> int:
         """How many coordinates there are."""
-        return sum(kind.dimension for _, kind in self.kinds)
+        return sum(one.kind.dimension for one in self.inferred)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Of the parameters, which are more than the coordinates where they sum to 1."""
-        return tuple(name for _, kind in self.kinds for name in kind.names)
+        return tuple(name for one in self.inferred for name in one.kind.names)
 
     def values(self, coordinates: FloatArray) -> FloatArray:
         """The parameters by their names, (trees, parameters), from coordinates (trees, dimension)."""
-        return np.concatenate([kind.values(own) for (_, kind), own in self._cut(coordinates)], axis=1)
+        return np.concatenate(self._values(coordinates), axis=1)
 
-    def rates(self, coordinates: FloatArray) -> ModelRates:
-        """A model for each tree."""
-        rates = self.fixed.site_rates
-        return ModelRates(self._parameters(coordinates), categories=rates.categories, method=rates.method)
+    def at(self, coordinates: FloatArray) -> "TreeModels":
+        """The models of some trees."""
+        return TreeModels(self, self._values(coordinates))
 
     def log_prior(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Log density, (trees,), and its gradient, (trees, dimension)."""
-        found = [kind.log_prior(own) for (_, kind), own in self._cut(coordinates)]
+        found = [one.kind.log_prior(own) for one, own in self._cut(coordinates)]
         return np.sum([value for value, _ in found], axis=0), np.concatenate([slope for _, slope in found], axis=1)
 
-    def pull_back(self, coordinates: FloatArray, by: Parameters) -> FloatArray:
-        """From derivatives with respect to each tree's parameters to those of its coordinates, (trees, dimension)."""
-        parts = []
-        for number, ((name, kind), own) in enumerate(self._cut(coordinates)):
-            if name == "kappa":
-                pairs = self._transitions(number)
-                by_values = by.exchangeabilities[:, pairs].sum(axis=1, keepdims=True)
-            else:
-                found = getattr(by, name)
-                by_values = found if found.ndim == 2 else found[:, None]
-            parts.append(kind.pull_back(kind.values(own), by_values))
-        return np.concatenate(parts, axis=1)
-
     def model(self, coordinates: FloatArray) -> SubstitutionModel:
-        """The model at some coordinates, (dimension,)."""
-        found = self._parameters(coordinates[None])
-        shape = None if found.shape is None else found.shape[0]
-        invariant = None if self.fixed.site_rates.invariant is None else found.invariant[0]
-        return self.fixed.with_numbers(found.exchangeabilities[0], found.frequencies[0], shape, invariant)
+        """The model at some coordinates, (dimension,), of an alignment that is one whole."""
+        (fixed,) = self.fixed
+        found = self.parameters(self._values(coordinates[None]))
+        shape = None if found.shape is None else float(found.shape[0, 0])
+        invariant = None if fixed.site_rates.invariant is None else float(found.invariant[0, 0])
+        return fixed.with_numbers(found.exchangeabilities[0, 0], found.frequencies[0, 0], shape, invariant)
+
+    def start(self) -> FloatArray:
+        """The coordinates, (dimension,), of the fixed models."""
+        return self._coordinates_of(self._start)
 
     def coordinates_of(self, model: SubstitutionModel) -> FloatArray:
-        """The coordinates, (dimension,), of a model of this kind."""
-        exchangeabilities, frequencies, shape, invariant = (
-            np.zeros(0) if each is None else each.detach().numpy().reshape(-1) for each in model.parameters
-        )
+        """The coordinates, (dimension,), of a model of the same kind, for an alignment that is one whole."""
+        return self._coordinates_of(stacked([model]))
+
+    def _coordinates_of(self, given: Parameters) -> FloatArray:
         parts = []
-        for number, (name, kind) in enumerate(self.kinds):
-            if name == "kappa":
-                values = exchangeabilities[self._transitions(number)[:1]] / exchangeabilities[:1]
+        for one in self.inferred:
+            first = one.parts[0]
+            if one.field == "kappa":
+                values = given.exchangeabilities[first, _transitions(one)[:1]] / given.exchangeabilities[first, :1]
+            elif one.field == "multiplier":
+                values = given.multiplier
             else:
-                values = {
-                    "exchangeabilities": exchangeabilities,
-                    "frequencies": frequencies,
-                    "shape": shape,
-                    "invariant": invariant,
-                }[name]
-            parts.append(kind.coordinates(values / values.sum() if isinstance(kind, Shares) else values))
+                values = np.atleast_1d(getattr(given, one.field)[first])
+            parts.append(one.kind.coordinates(values / values.sum() if type(one.kind) is Shares else values))
         return np.concatenate(parts)
 
-    def _parameters(self, coordinates: FloatArray) -> Parameters:
-        """The parameters of every tree's model."""
-        trees = len(coordinates)
-        exchangeabilities, frequencies, shape, invariant = (
-            None if each is None else np.repeat(each.detach().numpy().reshape(1, -1), trees, axis=0)
-            for each in self.fixed.parameters
-        )
-        found = {
-            "exchangeabilities": exchangeabilities,
-            "frequencies": frequencies,
-            "shape": None if shape is None else shape[:, 0],
-            "invariant": np.zeros(trees) if invariant is None else invariant[:, 0],
-        }
-        for number, ((name, kind), own) in enumerate(self._cut(coordinates)):
-            values = kind.values(own)
-            if name == "kappa":
-                assert exchangeabilities is not None
-                exchangeabilities[:, self._transitions(number)] = values
+    def parameters(self, values: Sequence[FloatArray]) -> Parameters:
+        """The parameters of every tree's models, (trees, parts, …), from those that are inferred."""
+        trees = len(values[0])
+        found = Parameters(*(None if array is None else np.repeat(array[None], trees, axis=0) for array in self._start))
+        for one, own in zip(self.inferred, values, strict=True):
+            parts = list(one.parts)
+            if one.field == "kappa":
+                for exchange in _transitions(one):
+                    found.exchangeabilities[:, parts, exchange] = own
+            elif one.field == "multiplier":
+                found.multiplier[:] = own
             else:
-                found[name] = values if isinstance(kind, Shares) else values[:, 0]
-        return Parameters(**found)  # type: ignore[arg-type]
+                array = getattr(found, one.field)
+                array[:, parts] = own[:, None] if array.ndim == 3 else own
+        return found
 
-    def _transitions(self, number: int) -> list[int]:
-        """Which exchangeabilities a ratio is: both transitions, or one of them where there are two ratios."""
-        count = sum(name == "kappa" for name, _ in self.kinds)
-        return [1, 4] if count == 1 else [(1, 4)[number]]
+    def _values(self, coordinates: FloatArray) -> list[FloatArray]:
+        return [one.kind.values(own) for one, own in self._cut(coordinates)]
 
-    def _cut(self, coordinates: FloatArray) -> list[tuple[tuple[str, Coordinates], FloatArray]]:
-        """Each kind with its own columns."""
-        ends = np.cumsum([kind.dimension for _, kind in self.kinds])[:-1]
-        return list(zip(self.kinds, np.split(coordinates, ends, axis=1), strict=True))
+    def _cut(self, coordinates: FloatArray) -> list[tuple[Inferred, FloatArray]]:
+        """Each with its own columns."""
+        found, first = [], 0
+        for one in self.inferred:
+            found.append((one, coordinates[:, first : first + one.kind.dimension]))
+            first += one.kind.dimension
+        return found
+
+
+@final
+class TreeModels:
+    """A model for each part of the alignment and each of some trees."""
+
+    def __init__(self, parameters: FreeParameters, values: Sequence[FloatArray]) -> None:
+        self._parameters = parameters
+        self._inferred = values
+        categories, method = gamma_of(parameters.fixed)
+        self.rates = ModelRates(parameters.parameters(values), categories=categories, method=method)
+
+    def gradient(self, found: Derivatives, of_trees: FloatArray) -> FloatArray:
+        """The coordinates' gradient, (trees, dimension), from derivatives and how much each tree counts."""
+        by, parts = self.rates.gradients(found, of_trees), []
+        for one, values in zip(self._parameters.inferred, self._inferred, strict=True):
+            of_parts = list(one.parts)
+            if one.field == "kappa":
+                by_values = by.exchangeabilities[:, of_parts][:, :, _transitions(one)].sum(axis=(1, 2))[:, None]
+            elif one.field == "multiplier":
+                by_values = by.multiplier
+            else:
+                array = getattr(by, one.field)[:, of_parts].sum(axis=1)
+                by_values = array if array.ndim == 2 else array[:, None]
+            parts.append(one.kind.pull_back(values, by_values))
+        return np.concatenate(parts, axis=1)
+
+
+def _transitions(one: Inferred) -> list[int]:
+    """Which exchangeabilities a ratio is: both transitions, or one of them where there are two ratios."""
+    return {"kappa(A<->G)": [1], "kappa(C<->T)": [4]}.get(one.kind.names[0].partition("{")[0], [1, 4])
+
+
+def _groups(setting: str, configs: Sequence[ModelConfig], *, is_linked: bool) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Parts that share a parameter, each with the name of their models, of which TN93's has two ratios."""
+    parts = [part for part, config in enumerate(configs) if setting in config.inferred]
+    if not is_linked:
+        yield from ((configs[part].name, (part,)) for part in parts)
+        return
+    for has_two_ratios in (False, True):
+        own = tuple(p for p in parts if (setting == "kappa" and configs[p].name == "TN93") == has_two_ratios)
+        if own:
+            yield configs[own[0]].name, own
+
+
+def _suffix(parts: tuple[int, ...], count: int) -> str:
+    """What MrBayes adds to the names of parameters."""
+    if count == 1:
+        return ""
+    return "{all}" if len(parts) == count else f"{{{','.join(str(part + 1) for part in parts)}}}"
+
+
+def _kinds(setting: str, model: str, suffix: str) -> list[tuple[str, Coordinates]]:
+    """The fields that a setting is about, with their coordinates."""
+    if setting == "kappa":
+        names = ("kappa(A<->G)", "kappa(C<->T)") if model == "TN93" else ("kappa",)
+        return [("kappa", Ratio(name + suffix)) for name in names]
+    if setting == "rates":
+        return [("exchangeabilities", Shares(tuple(name + suffix for name in RATE_NAMES)))]
+    if setting == "frequencies":
+        return [("frequencies", Shares(tuple(name + suffix for name in FREQUENCY_NAMES)))]
+    if setting == "alpha":
+        return [("shape", Shape("alpha" + suffix))]
+    return [("invariant", Share("pinvar" + suffix))]
+
+
+def model_in_words(model: SubstitutionModel | PartitionedModel, parameters: FreeParameters | None) -> str:
+    """A model in a line: what of it is inferred, and the numbers of what is not.
+
+    model: with any values in place of those that are inferred.
+    """
+    if parameters is None:
+        return model.in_words()
+    models = model.parts if isinstance(model, PartitionedModel) else (model,)
+    of_parts = []
+    for number, part in enumerate(models):
+        fields = [one.field for one in parameters.inferred if number in one.parts]
+        of_parts.append(
+            [short_name(part), *_fixed_in_words(part, MODEL_PARAMETERS.get(part.name, frozenset()), fields)]
+        )
+    kinds = [one.field for one in parameters.inferred]
+    words = {
+        "kappa": "kappa" if kinds.count("kappa") == 1 else "both kappas" if len(models) == 1 else "kappas",
+        "shape": "the shape" if kinds.count("shape") == 1 else "shapes",
+        "invariant": "the proportion of invariant sites" if kinds.count("invariant") == 1 else "proportions",
+        "multiplier": "rates of parts",
+    }
+    *others, last = (words.get(kind, kind) for kind in dict.fromkeys(kinds))
+    inferred = f"{', '.join(others)} and {last}" if others else last
+    are = "is" if kinds in (["kappa"], ["shape"], ["invariant"]) else "are"
+    if isinstance(model, PartitionedModel):
+        named = zip(model.names, of_parts, strict=True)
+        shown = f"{len(models)} parts: " + "; ".join(f"{name} {', '.join(words)}" for name, words in named)
+        return f"{shown}; {inferred} {are} inferred"
+    (fixed,) = of_parts
+    return f"{', '.join(fixed)}{'; ' if len(fixed) > 1 else ', of which '}{inferred} {are} inferred"
+
+
+def _fixed_in_words(model: SubstitutionModel, takes: frozenset[str], inferred: Sequence[str]) -> Iterator[str]:
+    """The parameters that are not inferred. takes: those that the model has, rates of sites aside."""
+    exchangeabilities = model.exchangeabilities.tolist()
+    rates = model.site_rates
+    if "kappa" in takes and "kappa" not in inferred:
+        ratios = dict.fromkeys(exchangeabilities[place] / exchangeabilities[0] for place in (1, 4))
+        yield "kappa " + " ".join(f"{ratio:g}" for ratio in ratios)
+    if "rates" in takes and "exchangeabilities" not in inferred:
+        yield "exchangeabilities " + " ".join(f"{rate:g}" for rate in exchangeabilities)
+    if "frequencies" in takes and "frequencies" not in inferred:
+        yield "frequencies " + " ".join(f"{share:.4f}" for share in model.frequencies.tolist())
+    if rates.shape is not None and "shape" not in inferred:
+        yield f"shape {rates.shape.item():g}"
+    if rates.shape is not None and rates.method == "median":
+        yield "medians of categories"
+    if rates.invariant is not None and "invariant" not in inferred:
+        yield f"invariant sites {rates.invariant.item():g}"

@@ -10,8 +10,9 @@ from phloem.arrays import FloatArray
 from phloem.autograd import Operation, check_tensors, plain_values
 from phloem.data.patterns import SitePatterns, merge_relabelled
 from phloem.errors import BadArgument
+from phloem.target.partitioned import PartitionedModel
 from phloem.target.pruning import Evaluation, Pruning
-from phloem.target.rates import ModelRates, Parameters
+from phloem.target.rates import ModelRates, Parameters, gamma_of, stacked
 from phloem.target.substitution import SubstitutionModel, jc69
 from phloem.threads import available_threads
 from phloem.trees.topology import TopologyBatch
@@ -31,7 +32,7 @@ class TreeLikelihood:
     def __init__(
         self,
         patterns: SitePatterns,
-        model: SubstitutionModel | None = None,
+        model: SubstitutionModel | PartitionedModel | None = None,
         *,
         threads: int | None = None,
         states_differ: bool = False,
@@ -43,7 +44,7 @@ class TreeLikelihood:
             raise BadArgument(f"{self.threads} threads: give at least 1.")
         alike = self.model.treats_states_alike and not states_differ
         self.pruning = Pruning(merge_relabelled(patterns) if alike else patterns)
-        self._fixed: tuple[SubstitutionModel, ModelRates] | None = None
+        self._fixed: tuple[SubstitutionModel | PartitionedModel, ModelRates] | None = None
 
     def __call__(self, topologies: TopologyBatch, branch_lengths: Tensor) -> Tensor:
         """Log-likelihood of each tree, (batch,), from lengths (batch, 2n-3); -inf where it is impossible.
@@ -52,7 +53,7 @@ class TreeLikelihood:
         """
         check_branch_lengths(topologies, branch_lengths, len(self.patterns.taxa))
         rates = self._fixed_rates()
-        parameters = self.model.parameters if rates is None else ()
+        parameters = self._free_model.parameters if rates is None else ()
         values: Tensor = _LogLikelihoods(self, topologies, rates)(branch_lengths, *parameters)
         return values
 
@@ -85,7 +86,7 @@ class TreeLikelihood:
         *,
         gradient: bool,
     ) -> Evaluation:
-        used = rates or self._fixed_rates() or self.rates(*self.model.parameters)
+        used = rates or self._fixed_rates() or self.rates(*self._free_model.parameters)
         return self.pruning.evaluate(
             topologies,
             plain_values(branch_lengths),
@@ -100,20 +101,30 @@ class TreeLikelihood:
         if self._fixed is None or self._fixed[0] is not self.model:
             if not self.model.is_fixed:
                 return None
-            self._fixed = self.model, self.rates(*self.model.parameters)
+            models = self.model.parts if isinstance(self.model, PartitionedModel) else (self.model,)
+            categories, method = gamma_of(models)
+            parameters = Parameters(*(None if array is None else array[None] for array in stacked(models)))
+            self._fixed = self.model, ModelRates(parameters, categories=categories, method=method)
         return self._fixed[1]
+
+    @property
+    def _free_model(self) -> SubstitutionModel:
+        """The model, some of whose parameters have gradients."""
+        assert isinstance(self.model, SubstitutionModel)
+        return self.model
 
     def rates(
         self, exchangeabilities: Tensor, frequencies: Tensor, shape: Tensor | None, invariant: Tensor | None
     ) -> ModelRates:
         """What the kernel needs of the model with these parameters."""
         parameters = Parameters(
-            plain_values(exchangeabilities)[None],
-            plain_values(frequencies)[None],
-            None if shape is None else plain_values(shape).reshape(1),
-            np.zeros(1) if invariant is None else plain_values(invariant).reshape(1),
+            plain_values(exchangeabilities)[None, None],
+            plain_values(frequencies)[None, None],
+            None if shape is None else plain_values(shape).reshape(1, 1),
+            np.zeros((1, 1)) if invariant is None else plain_values(invariant).reshape(1, 1),
+            np.ones((1, 1)),
         )
-        rates = self.model.site_rates
+        rates = self._free_model.site_rates
         return ModelRates(parameters, categories=rates.categories, method=rates.method)
 
 
@@ -147,8 +158,8 @@ class _LogLikelihoods(Operation):
             return of_lengths, *(None for _ in wanted[1:])
         of_parameters = self.rates.gradients(self.derivatives, gradient.numpy())
         return of_lengths, *(
-            torch.as_tensor(found[0], dtype=torch.float64) if is_wanted and found is not None else None
-            for found, is_wanted in zip(of_parameters, wanted[1:], strict=True)
+            torch.as_tensor(found[0, 0], dtype=torch.float64) if is_wanted and found is not None else None
+            for found, is_wanted in zip(of_parameters[:4], wanted[1:], strict=True)
         )
 
 

@@ -1,9 +1,8 @@
-"""The target of inference: priors, and the posterior up to its normalising constant, the marginal likelihood."""
+"""The target of inference: the posterior up to its normalising constant, the marginal likelihood."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast, final
+from typing import NamedTuple, final
 
 import numpy as np
 import torch
@@ -12,32 +11,12 @@ from torch import Tensor
 from phloem.autograd import Operation
 from phloem.errors import BadArgument
 from phloem.target.free_parameters import FreeParameters
-from phloem.target.likelihood import TreeLikelihood, check_shape
-from phloem.trees.generation import topology_count
+from phloem.target.likelihood import TreeLikelihood
+from phloem.target.priors import LengthPrior, TreePrior, is_usual
 from phloem.trees.topology import TopologyBatch
 
 # Log density of each tree with its lengths, (batch,), differentiable in the lengths.
 Prior = Callable[[TopologyBatch, Tensor], Tensor]
-
-
-@dataclass(frozen=True, slots=True)
-class TreePrior:
-    """p(τ, q): every topology alike, 1/(2n-5)!!, and each branch length Exponential(rate)."""
-
-    rate: float = 10.0
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.rate) and self.rate > 0):
-            raise BadArgument(f"branch-length prior of rate {self.rate:g}: it must be a finite number above 0.")
-
-    def __call__(self, topologies: TopologyBatch, branch_lengths: Tensor) -> Tensor:
-        """Log density of each tree with its lengths, (batch,)."""
-        check_shape(topologies, branch_lengths)
-        branch_lengths = branch_lengths.double()
-        constant = topologies.branch_count * math.log(self.rate) - math.log(topology_count(topologies.taxon_count))
-        constants = branch_lengths.new_full((len(topologies),), constant)
-        rates = branch_lengths.new_full((topologies.branch_count,), -self.rate)
-        return torch.addmv(constants, branch_lengths, rates)  # one operation: this is done in every training step
 
 
 class JointSlopes(NamedTuple):
@@ -74,13 +53,19 @@ class TreePosterior:
     ) -> Tensor:
         """inverse_temperature · log p(Y given τ, q, θ) + log p(τ, q) + log p(θ), (batch,), with gradients."""
         _check_temperature(inverse_temperature)
-        log_prior = self.prior(topologies, branch_lengths)
-        if self.parameters is not None:
-            log_prior = log_prior + _ParameterPrior(self.parameters)(self._checked(topologies, theta))
+        log_prior = self.log_prior(topologies, branch_lengths, theta)
         if inverse_temperature == 0:  # 0 · -inf would not be a number
             return log_prior
         log_likelihood = self.log_likelihood(topologies, branch_lengths, theta)
         return torch.add(log_prior, log_likelihood, alpha=inverse_temperature)
+
+    def log_prior(self, topologies: TopologyBatch, branch_lengths: Tensor, theta: Tensor | None) -> Tensor:
+        """log p(τ, q) + log p(θ), (batch,), with gradients."""
+        log_prior = self.prior(topologies, branch_lengths)
+        if self.parameters is None:
+            return log_prior
+        of_theta: Tensor = _ParameterPrior(self.parameters)(self._checked(topologies, theta))
+        return log_prior + of_theta
 
     def log_likelihood(self, topologies: TopologyBatch, branch_lengths: Tensor, theta: Tensor | None) -> Tensor:
         """log p(Y given τ, q, θ), (batch,), with gradients."""
@@ -104,23 +89,22 @@ class TreePosterior:
         """
         _check_temperature(inverse_temperature)
         prior = self.prior
-        is_ours = isinstance(prior, TreePrior) and type(self).log_joint is TreePosterior.log_joint
-        if not is_ours or not self.likelihood.model.is_fixed or inverse_temperature == 0:
+        is_ours = type(self).log_joint is TreePosterior.log_joint and self.likelihood.model.is_fixed
+        if not isinstance(prior, LengthPrior) or not is_usual(prior) or not is_ours or inverse_temperature == 0:
             return self._recorded_slopes(topologies, branch_lengths, inverse_temperature, theta)
-        rate = cast(TreePrior, prior).rate
         log_prior = prior(topologies, branch_lengths)
         if self.parameters is None:
             found, by_theta = self.likelihood.evaluate(topologies, branch_lengths), _no_coordinates(topologies)
         else:
             coordinates = self._checked(topologies, theta).numpy()
-            rates = self.parameters.rates(coordinates)
-            found = self.likelihood.evaluate(topologies, branch_lengths, rates)
+            models = self.parameters.at(coordinates)
+            found = self.likelihood.evaluate(topologies, branch_lengths, models.rates)
             log_density, slope = self.parameters.log_prior(coordinates)
-            by_parameters = rates.gradients(found.derivatives, np.full(len(topologies), inverse_temperature))
-            by_theta = torch.from_numpy(slope + self.parameters.pull_back(coordinates, by_parameters))
+            by_likelihood = models.gradient(found.derivatives, np.full(len(topologies), inverse_temperature))
+            by_theta = torch.from_numpy(slope + by_likelihood)
             log_prior = log_prior + torch.from_numpy(log_density)
         log_joint = torch.add(log_prior, torch.from_numpy(found.sums), alpha=inverse_temperature)
-        by_lengths = inverse_temperature * torch.from_numpy(found.derivatives.lengths) - rate
+        by_lengths = inverse_temperature * torch.from_numpy(found.derivatives.lengths) + prior.slope(branch_lengths)
         return log_joint, JointSlopes(by_lengths, by_theta)
 
     def _recorded_slopes(
@@ -160,18 +144,16 @@ class _LikelihoodOfParameters(Operation):
 
     def values(self, wanted: tuple[bool, ...], lengths: Tensor, theta: Tensor) -> Tensor:
         """The log-likelihoods."""
-        self.coordinates = theta.detach().numpy().copy()
-        self.rates = self.parameters.rates(self.coordinates)
+        self.models = self.parameters.at(theta.detach().numpy())
         if not any(wanted):
-            return torch.from_numpy(self.likelihood.values(self.topologies, lengths, self.rates))
-        found = self.likelihood.evaluate(self.topologies, lengths, self.rates)
+            return torch.from_numpy(self.likelihood.values(self.topologies, lengths, self.models.rates))
+        found = self.likelihood.evaluate(self.topologies, lengths, self.models.rates)
         self.derivatives = found.derivatives
         return torch.from_numpy(found.sums)
 
     def gradients(self, _wanted: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor, ...]:
         """The gradients of the lengths and of the coordinates."""
-        by_parameters = self.rates.gradients(self.derivatives, gradient.numpy())
-        by_theta = self.parameters.pull_back(self.coordinates, by_parameters)
+        by_theta = self.models.gradient(self.derivatives, gradient.numpy())
         return gradient[:, None] * torch.from_numpy(self.derivatives.lengths), torch.from_numpy(by_theta)
 
 

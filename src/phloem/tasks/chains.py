@@ -10,7 +10,7 @@ from phloem.errors import counted
 from phloem.inference.chain_posterior import USUAL_ROUNDS, ChainPosterior, check_count
 from phloem.inference.chains import kept_rounds
 from phloem.storage.files import write_text
-from phloem.target.posterior import Prior
+from phloem.target.posterior import TreePosterior
 from phloem.tasks.exports import (
     SampleFiles,
     check_sample_files,
@@ -20,6 +20,7 @@ from phloem.tasks.exports import (
     write_tree_file,
 )
 from phloem.tasks.opening import open_posterior
+from phloem.tasks.posterior import values_by_name
 from phloem.trees.branch_lengths import split_lengths
 from phloem.trees.sample import GroupedTrees, TreeSample
 
@@ -48,7 +49,7 @@ def write_chains(
     about = [f"{release()}: {counted(len(sample), 'tree')}, evenly spaced. {found.about()}", *_verdict(found)]
     write_tree_file(sample, files.trees, about)
     if files.trace is not None:
-        write_text(files.trace, format_trace(_trace(found, sample, chosen, posterior.target.prior), *about))
+        write_text(files.trace, format_trace(_trace(found, sample, chosen, posterior.target), *about))
     if files.lengths is not None:
         grouped = GroupedTrees.from_sample(found.trees.sample())
         write_text(files.lengths, format_lengths(grouped, split_lengths(grouped)))
@@ -66,17 +67,19 @@ def _verdict(found: ChainPosterior) -> list[str]:
 
 
 def _trace(
-    found: ChainPosterior, sample: TreeSample, chosen: LongArray, prior: Prior
+    found: ChainPosterior, sample: TreeSample, chosen: LongArray, target: TreePosterior
 ) -> dict[str, FloatArray | LongArray]:
     lengths = sample.branch_lengths
     assert lengths is not None
+    theta = found.trees.theta[chosen]
     with torch.no_grad():
-        log_prior = prior(sample.topologies, torch.tensor(lengths)).numpy()
+        log_prior = target.log_prior(sample.topologies, torch.tensor(lengths), torch.from_numpy(theta)).numpy()
     log_joint = found.trees.log_joint[chosen]
     return {
         "posterior": log_joint,
         "likelihood": log_joint - log_prior,
         "prior": log_prior,
-        "tree_length": lengths.sum(axis=1),
+        "TL": lengths.sum(axis=1),
+        **values_by_name(target.parameters, theta),
         "chain": chosen // (len(found.trees) // found.trees.chains) + 1,
     }

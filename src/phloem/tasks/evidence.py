@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from phloem.arrays import FloatArray
-from phloem.config import ModelConfig
+from phloem.config import InferConfig
 from phloem.data.patterns import AlignmentSummary, compress, summarize
 from phloem.data.reading import read_alignment
 from phloem.inference.evidence import TopologyEvidence, topology_evidence
 from phloem.random_streams import RandomStream
 from phloem.target.likelihood import TreeLikelihood
-from phloem.target.posterior import TreePosterior, TreePrior
+from phloem.target.posterior import TreePosterior
 from phloem.target.substitution import SubstitutionModel, build_model
+from phloem.tasks.run_files import length_prior
 from phloem.tasks.support import read_samples
 from phloem.threads import single_threaded_products
 from phloem.trees.generation import topology_count
@@ -79,9 +80,8 @@ class EvidenceTable:
 def measure_evidence(
     alignment_source: str | Path,
     tree_sources: Sequence[str | Path],
-    config: ModelConfig,
+    config: InferConfig,
     *,
-    prior_rate: float = 10.0,
     error: float = 0.02,
     most_draws: int = 10_000,
     seed: int = 1,
@@ -90,12 +90,15 @@ def measure_evidence(
     threads: int | None = None,
     progress: Callable[[float], None] = lambda _share: None,
 ) -> EvidenceTable:
-    """The evidence of every distinct topology of some files, each to within a standard error if draws suffice."""
+    """The evidence of every distinct topology of some files, each to within a standard error if draws suffice.
+
+    config: says the model and the prior on lengths.
+    """
     alignment = read_alignment(alignment_source, long_names=long_names)
     trees = pool(read_samples(tree_sources, taxa=alignment.taxa, burnin=burnin)).distinct()
     patterns = compress(alignment)
-    likelihood = TreeLikelihood(patterns, build_model(config.fixed(), patterns), threads=threads)
-    target = TreePosterior(likelihood, TreePrior(prior_rate))
+    likelihood = TreeLikelihood(patterns, build_model(config.model.fixed(), patterns), threads=threads)
+    target = TreePosterior(likelihood, length_prior(config))
     with single_threaded_products():
         evidence = topology_evidence(
             target,

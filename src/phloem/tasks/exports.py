@@ -144,14 +144,15 @@ def _verdict(posterior: Posterior) -> list[str]:
 
 
 def write_trace(sample: PosteriorSample, path: Path, about: Sequence[str]) -> None:
-    """Write what is known of every tree, for Tracer."""
+    """Write what is known of every tree, for Tracer: its length and model parameters under MrBayes' names."""
     lengths = sample.trees.branch_lengths
     assert lengths is not None
     columns = {
         "posterior": sample.log_likelihood + sample.log_prior,  # up to the marginal likelihood, as everywhere
         "likelihood": sample.log_likelihood,
         "prior": sample.log_prior,
-        "tree_length": lengths.sum(axis=1),
+        "TL": lengths.sum(axis=1),
+        **sample.parameters,
         "log_q": sample.log_q,
         "topology": sample.topology,
     }
@@ -272,6 +273,8 @@ def _figures(posterior: Posterior, consensus: SummaryTree) -> Iterator[tuple[str
     yield "topologies", plot.topologies(posterior.trees.topology_sample())
     yield "branch-lengths", plot.branch_lengths(consensus)
     yield "tree-lengths", plot.tree_lengths(posterior.trees)
+    if posterior.parameters:
+        yield "parameters", plot.parameters(posterior.parameter_values, posterior.trees.weights)
     yield "training", plot.training(histories_of(posterior))
     yield (
         "weights",

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phloem.config import InferConfig
-from phloem.config.infer import INFER
+from phloem.config.infer import INFER, USUAL_MODEL
 from phloem.config.settings import Layer
 from phloem.data.alignment import Alignment
 from phloem.data.patterns import SitePatterns, compress, summarize
@@ -31,6 +31,7 @@ from phloem.runs.driver import Interrupted, RunOptions, RunRequest, Session, ses
 from phloem.runs.history import History, check_tensorboard
 from phloem.runs.several import complete_runs
 from phloem.search.replicates import alignment_hash
+from phloem.target.free_parameters import model_in_words
 from phloem.target.posterior import Prior, TreePosterior
 from phloem.tasks.exports import make_exports
 from phloem.tasks.opening import combine_runs
@@ -58,6 +59,9 @@ EXPLORED = "their trees join the support, and training starts from them"
 WIDE = (
     "which is wide: the support has all trees that consist of clades that chains found, and training starts "
     "from how often they found each"
+)
+USUAL_MODEL_TAKEN = (
+    f"model {USUAL_MODEL}, the default, with its parameters inferred; --model JC for the benchmarks' model"
 )
 Progress = Callable[[Event], None]
 InferSession = Session[InferConfig, RunInputs]
@@ -91,7 +95,9 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
         trees = _support_source(source, alignment, config, request, saved)
         patterns = compress(alignment)
         target = build_target(patterns, config, options.threads, own=request.own)
-        progress(_overview(source, alignment, target.likelihood.model.in_words(), config, directory))
+        progress(_overview(source, alignment, target, config, directory))
+        if _takes_usual_model(config, request, saved):
+            progress(Notice(USUAL_MODEL_TAKEN, urgent=False))
         if is_first_use:
             progress(Notice("the first use compiles phloem's kernels, which takes a minute, once", urgent=False))
 
@@ -282,16 +288,25 @@ def _support_source(
     return SupportSource(source, alignment, config, request.trees, path / BOOTSTRAP, may_replace=request.run.force)
 
 
-def _overview(source: str, alignment: Alignment, model: str, config: InferConfig, directory: InferRun) -> Overview:
+def _overview(
+    source: str, alignment: Alignment, target: TreePosterior, config: InferConfig, directory: InferRun
+) -> Overview:
     return Overview(
         source=source,
         alignment=summarize(alignment),
-        model=model,
+        model=model_in_words(target.likelihood.model, target.parameters),
         branches=", ".join(part for part in (branches_of(config), family_of(config)) if part),
         steps=config.training.steps,
         runs=config.runs,
         directory=directory.path,
     )
+
+
+def _takes_usual_model(config: InferConfig, request: InferRequest, saved: Saved) -> bool:
+    """Whether nobody has named a model: neither the user, now or when the run began, nor a preset."""
+    is_named = any(INFER.flatten(layer).get("model.name") is not None for layer in request.settings)
+    is_new = request.base is None and saved.config is None
+    return is_new and not is_named and config.model == USUAL_MODEL
 
 
 def _provenance(

@@ -20,7 +20,7 @@ from phloem.inference.summary import Summary, summarize_draws
 from phloem.inference.trust import judge
 from phloem.runs.directory import SUMMARY
 from phloem.tasks.own_parts import family_of
-from phloem.tasks.posterior import Posterior, TrainedRun, is_finished, load_posterior
+from phloem.tasks.posterior import Posterior, TrainedRun, free_parameters, is_finished, load_posterior
 from phloem.tasks.run_files import (
     InferCheckpoint,
     InferRun,
@@ -181,7 +181,7 @@ def summarize_runs(
         agreement=agreement,
         annealed=_annealed(runs, summary.annealed),
         check=check,
-        found=summarize_draws(draws, trust),
+        found=summarize_draws(draws, trust, free_parameters(runs[best])),
         stopped_early=False,
         skipped_steps=0,
     )

@@ -1,11 +1,14 @@
 """A model that its user has trained → a posterior, with all that a run of phloem's own has."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from phloem.config import EvaluationConfig, InferConfig, ModelConfig, TrainingConfig
+from phloem.config.model import INFERRED
 from phloem.errors import BadArgument
 from phloem.inference.chain_posterior import check_draws
 from phloem.inference.measurement import checked_measurement, measure
@@ -15,7 +18,9 @@ from phloem.runs.checkpoints import Checkpoint
 from phloem.runs.directory import claimed
 from phloem.runs.history import History
 from phloem.search.replicates import alignment_hash
-from phloem.target.posterior import TreePosterior, TreePrior
+from phloem.target.free_parameters import FreeParameters
+from phloem.target.posterior import TreePosterior
+from phloem.target.priors import TreePrior, is_usual, length_prior_words
 from phloem.target.substitution import describe_model
 from phloem.tasks.exports import make_exports
 from phloem.tasks.own_parts import MODEL, name_of
@@ -79,21 +84,37 @@ def _settings(
     """As much as settings can say of the model and the target, and the names of what they cannot."""
     likelihood, prior = target.likelihood, target.prior
     substitution = describe_model(likelihood.model, likelihood.patterns)
+    if substitution is not None and target.parameters is not None:
+        substitution = _left_open(substitution, target.parameters)
     own = [MODEL + type(model).__name__]
     if substitution is None:
         own.append("substitution " + name_of(likelihood.model.name))
-    is_usual = type(prior) is TreePrior  # a subclass is another prior
-    if not is_usual:
+    if not is_usual(prior):
         own.append("prior " + name_of(prior))
     return InferConfig(
         seed=seed,
         runs=1,
+        branch_prior=length_prior_words(prior),
         prior_rate=prior.rate if isinstance(prior, TreePrior) else TreePrior().rate,
         own=", ".join(own),
         model=substitution or ModelConfig(),
         training=training,
         evaluation=evaluation,
     )
+
+
+def _left_open(config: ModelConfig, parameters: FreeParameters) -> ModelConfig:
+    """The settings of a model of which these parameters are inferred."""
+    names: dict[str, dict[str, Any]] = {
+        "kappa": {"kappa": None},
+        "exchangeabilities": {"rates": None},
+        "frequencies": {"frequencies": INFERRED},
+        "shape": {"alpha": None},
+        "invariant": {"invariant": INFERRED},
+    }
+    for one in parameters.inferred:
+        config = replace(config, **names[one.field])
+    return config
 
 
 def _check(model: JointModel, target: TreePosterior) -> None:

@@ -24,6 +24,7 @@ from phloem.inference.chain_posterior import USUAL_CHAINS, USUAL_ROUNDS, ChainPo
 from phloem.inference.draws import USUAL_COUNT as USUAL_COUNT
 from phloem.inference.draws import Draws, TopologyEstimates, join, read_draws, resample, shortest_decimals
 from phloem.inference.evaluation import Estimated
+from phloem.inference.parameter_estimates import ParameterEstimate
 from phloem.inference.summary import Summary
 from phloem.inference.training import Report, start_in
 from phloem.inference.trust import Trust
@@ -34,7 +35,9 @@ from phloem.report.text import describe_posterior
 from phloem.runs.directory import CONFIG, HISTORY, LOCK, PROVENANCE, SUMMARY, read_provenance
 from phloem.runs.history import read_history
 from phloem.storage.files import cannot_write, write_text
-from phloem.target.posterior import TreePosterior, TreePrior
+from phloem.target.free_parameters import FreeParameters, model_in_words
+from phloem.target.posterior import TreePosterior
+from phloem.target.priors import TreePrior
 from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, branches_of, family_of
 from phloem.tasks.run_files import (
     CLADES,
@@ -103,9 +106,10 @@ class PosteriorSample(NamedTuple):
 
     trees: TreeSample
     log_likelihood: FloatArray  # (trees,)
-    log_prior: FloatArray  # (trees,)
+    log_prior: FloatArray  # (trees,)  of tree, lengths and the coordinates of model parameters
     log_q: FloatArray  # (trees,)  log Q(τ, q)
     topology: LongArray  # (trees,)  its rank, 1 for the most probable one of the run
+    parameters: dict[str, FloatArray]  # each (trees,): those of the substitution model that are inferred
     is_weighted: bool
     distinct: int  # different draws among these
     most_repeats: int  # how often the most frequent of them is here
@@ -196,6 +200,16 @@ class Posterior:
     def branch_lengths(self) -> SplitLengths:
         """Every branch that was seen, with the mean of its length and the interval that holds 95 %."""
         return split_lengths(self.trees)
+
+    @property
+    def parameters(self) -> dict[str, ParameterEstimate]:
+        """The parameters of the substitution model that were inferred, by MrBayes' names; empty if none were."""
+        return {one.name: one for one in self.summary.found.parameters}
+
+    @cached_property
+    def parameter_values(self) -> dict[str, FloatArray]:
+        """Each inferred parameter's value in every draw, (draws,), whose weights are those of `trees`."""
+        return values_by_name(free_parameters(self), self.draws.theta)
 
     @property
     def log_marginal_likelihood(self) -> Estimated:
@@ -365,20 +379,36 @@ def sample_posterior(
     times = np.bincount(chosen)
     lengths = shortest_decimals(draws.branch_lengths[chosen])
     topologies = draws.topologies[draws.group[chosen]]
+    parameters, theta = free_parameters(posterior), draws.theta[chosen]
     with torch.no_grad():
         prior = posterior.target.prior if posterior.config.own else TreePrior(posterior.config.prior_rate)
         log_prior = prior(topologies, torch.from_numpy(lengths)).numpy()
+    if parameters is not None:
+        log_prior = log_prior + parameters.log_prior(theta)[0]
     return PosteriorSample(
         trees=TreeSample(draws.taxa, topologies, weights, lengths),
         log_likelihood=draws.log_joint[chosen] - log_prior,
         log_prior=log_prior,
         log_q=(draws.log_q_topology + draws.log_q_branches)[chosen],
         topology=_ranks(posterior.trees.topology_weights())[draws.group[chosen]],
+        parameters=values_by_name(parameters, theta),
         is_weighted=weighted,
         distinct=int((times > 0).sum()),
         most_repeats=int(times.max()),
         effective_size=_effective_size(weights if weighted else all_weights, times),
     )
+
+
+def free_parameters(posterior: Posterior) -> FreeParameters | None:
+    """The parameters of the substitution model that were inferred; None, without reading the run, if there are none."""
+    return posterior.target.parameters if posterior.draws.theta.shape[1] else None
+
+
+def values_by_name(parameters: FreeParameters | None, theta: FloatArray) -> dict[str, FloatArray]:
+    """The parameters at coordinates (trees, dimension), each (trees,)."""
+    if parameters is None:
+        return {}
+    return dict(zip(parameters.names, parameters.values(theta).T, strict=True))
 
 
 def _effective_size(weights: FloatArray, times: LongArray) -> float:
@@ -431,7 +461,9 @@ def report_contents(posterior: Posterior, consensus: SummaryTree, threshold: flo
     return ReportContents(
         title=Path(posterior.source).name,
         alignment=summarize_alignment(posterior.alignment),
-        model=posterior.target.likelihood.model.in_words(),
+        model=model_in_words(posterior.target.likelihood.model, posterior.target.parameters),
+        parameters=summary.found.parameters,
+        parameter_values=posterior.parameter_values,
         branches=branches_of(config),
         family=family_of(config),
         runs=max(1, len(posterior.runs)),

@@ -13,6 +13,7 @@ import torch
 from phloem.arrays import AnyArray, BoolArray
 from phloem.config import InferConfig
 from phloem.config.infer import INFER
+from phloem.config.prior import parse_length_prior
 from phloem.data.patterns import SitePatterns
 from phloem.errors import FileProblem, PhloemError
 from phloem.inference.chain_check import ChainCheck
@@ -28,9 +29,10 @@ from phloem.runs.directory import HISTORY, SUMMARY, RunDirectory
 from phloem.runs.history import HistoryFile
 from phloem.storage.arrays import Sealed, prefixed, without_prefix
 from phloem.storage.files import read_bytes
-from phloem.target.free_parameters import FreeParameters
+from phloem.target.free_parameters import FreeParameters, model_in_words
 from phloem.target.likelihood import TreeLikelihood
-from phloem.target.posterior import TreePosterior, TreePrior
+from phloem.target.posterior import TreePosterior
+from phloem.target.priors import LengthPrior, build_length_prior
 from phloem.target.substitution import build_model as build_substitution_model
 from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, branches_of, family_of
 from phloem.trees.branch_lengths import SplitLengths, split_lengths
@@ -91,7 +93,12 @@ def build_target(
     parameters = FreeParameters.of(config.model, substitution)
     states_differ = parameters is not None and parameters.change_states
     likelihood = TreeLikelihood(patterns, substitution, threads=threads, states_differ=states_differ)
-    return TreePosterior(likelihood, own.prior or TreePrior(config.prior_rate), parameters)
+    return TreePosterior(likelihood, own.prior or length_prior(config), parameters)
+
+
+def length_prior(config: InferConfig) -> LengthPrior:
+    """The prior on branch lengths that the settings describe."""
+    return build_length_prior(parse_length_prior("--branch-prior", config.branch_prior), config.prior_rate)
 
 
 def build_model(
@@ -224,7 +231,7 @@ def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = F
         names=support.taxa,
         sites=len(inputs.patterns.pattern_of_site),
         patterns=len(inputs.patterns),
-        model=results.target.likelihood.model.name,
+        model=model_in_words(results.target.likelihood.model, results.target.parameters),
         branches=branches_of(config),
         family=family_of(config),
         seed=config.seed,
@@ -236,7 +243,7 @@ def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = F
         evaluation=measured.evaluation,
         annealed=measured.annealed,
         check=results.check,
-        found=summarize_draws(measured.draws, trust),
+        found=summarize_draws(measured.draws, trust, results.target.parameters),
         stopped_early=results.finished and results.steps_done < results.steps,
         skipped_steps=results.skipped,
     )

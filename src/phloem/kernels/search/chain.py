@@ -13,7 +13,8 @@ A regraft cuts off a random subtree and puts it back onto *any* branch of the re
 uniformly, but on the branch that it was on it is the old one; their weights are likelihood · length of the branch. The
 lengths above and below the new joint add up to the branch's, so that the prior is the same everywhere.
 
-Topologies are equally probable a priori, and lengths exponential. Likelihoods are in single precision, as in a search:
+Topologies are equally probable a priori, and the lengths' density depends on their sum T alone, up to a longest
+length: log p = -rate · T - power · log T. Likelihoods are in single precision, as in a search:
 their rounding is far below what any sample could show.
 """
 
@@ -56,7 +57,10 @@ NARROW, WIDE = 0.8, 4.0  # ranges of the logarithms of factors
 class ChainTables(NamedTuple):
     """What a chain is beside its tree."""
 
-    rate: float  # of the lengths' exponential prior
+    rate: float  # of the lengths' prior
+    power: float
+    longest: float
+    total: FloatArray  # (1,)  T
     key: WordArray  # (2,)  of its random numbers
     counter: LongArray  # (2,)  how many it has drawn, and its own number
     place: LongArray  # (2,)  node, and where the walk came there from: 0 from above, 1 or 2 from a child
@@ -135,11 +139,13 @@ def _multiplied(rates, patterns, branch, chain, length, value):
     for time in range(2):
         log_factor = (WIDE if time == 0 else NARROW) * (_uniform(chain) - 0.5)
         chance, other = _uniform(chain), length * math.exp(log_factor)
-        if other < SHORTEST or other > LONGEST:
+        if other < SHORTEST or other > min(LONGEST, chain.longest):
             continue
         there = log_likelihood(branch, rates.terms, patterns.weights, other, chain.sites)
-        if math.log1p(-chance) < there - value - chain.rate * (other - length) + log_factor:
-            length, value = other, there
+        total = chain.total[0] + other - length
+        gain = there - value - chain.rate * (other - length) - chain.power * math.log(total / chain.total[0])
+        if math.log1p(-chance) < gain + log_factor:
+            length, value, chain.total[0] = other, there, total
     return length
 
 
@@ -165,6 +171,7 @@ def _step(tree, rates, chain):
 def _walk_around(tree, rates, patterns, branch, chain, room, counts, matrices):
     """Once around the tree; the number of interchanges."""
     changes = 0
+    chain.total[0] = tree.lengths[1:].sum()
     for _ in range(2 * (len(tree.parent) - 1)):
         _step(tree, rates, chain)
         if chain.place[1] == 0:
@@ -197,7 +204,9 @@ def _regraft(tree, rates, patterns, branch, chain, room, counts, matrices):
         join(rates.equal, blocks, categories, middle, low, to_low, high, to_high)
         fill_terms(branch, rates, patterns, categories, end_below(tree, node), middle)
         value = log_likelihood(branch, rates.terms, patterns.weights, tree.lengths[node], chain.sites)
-        log_weights[number] = value + math.log(length)
+        # Elsewhere, the branch that it was on would be whole again.
+        is_possible = place == sibling or tree.lengths[sibling] <= chain.longest
+        log_weights[number] = value + math.log(length) if is_possible else -math.inf
     chosen = _choose(chain, log_weights)
     place, share, length = tree.order[chosen], shares[chosen], tree.lengths[tree.order[chosen]]
     graft(tree.parent, tree.children, node, place)

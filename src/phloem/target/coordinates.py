@@ -1,0 +1,180 @@
+"""Unconstrained coordinates of a substitution model's parameters, and MrBayes' priors on them.
+
+    exchangeabilities, frequencies    shares x that sum to 1, Dirichlet(1, …, 1);    θ_i = log(x_i / x_last)
+    kappa                             κ/(1+κ) uniform on (0, 1), which is Beta(1, 1);   θ = log κ
+    shape of gamma rates              Exponential(1);                                   θ = log α
+    proportion of invariant sites     uniform on (0, 1);                                θ = log p/(1-p)
+    rates of parts of the alignment   their shares of all substitutions, Dirichlet(1, …, 1), each over its share of sites
+
+Densities are those of θ, Jacobians included.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from typing import final
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from phloem.arrays import FloatArray, LongArray
+from phloem.config.model import SHAPES
+
+FARTHEST = 20.0  # logarithm of a ratio: beyond it the likelihood stays as it is, the prior does not
+
+
+class Coordinates(ABC):
+    """Some parameters by unconstrained coordinates, with a prior."""
+
+    names: tuple[str, ...]  # of the parameters
+    dimension: int  # how many coordinates
+
+    @abstractmethod
+    def values(self, coordinates: FloatArray) -> FloatArray:
+        """The parameters, (trees, parameters), from (trees, dimension)."""
+
+    @abstractmethod
+    def coordinates(self, values: FloatArray) -> FloatArray:
+        """From parameters (parameters,) to coordinates (dimension,)."""
+
+    @abstractmethod
+    def log_prior(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log density, (trees,), and its gradient, (trees, dimension)."""
+
+    @abstractmethod
+    def pull_back(self, values: FloatArray, by_values: FloatArray) -> FloatArray:
+        """From the gradient of the parameters, (trees, parameters), to that of the coordinates, (trees, dimension)."""
+
+
+class Shares(Coordinates):
+    """Parameters that sum to 1, uniformly distributed."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        self.dimension = len(names) - 1
+
+    def values(self, coordinates: FloatArray) -> FloatArray:
+        """Shares, (trees, parameters)."""
+        return np.asarray(np.exp(self._logs(np.clip(coordinates, -FARTHEST, FARTHEST))))
+
+    def coordinates(self, values: FloatArray) -> FloatArray:
+        """Logarithms of the ratios to the last."""
+        return np.asarray(np.log(values[:-1] / values[-1]))
+
+    def log_prior(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """log Γ(k) + Σ log x, as the Jacobian is the product of all shares."""
+        logs = self._logs(coordinates)
+        slope = 1.0 - len(self.names) * np.exp(logs[:, :-1])
+        return math.lgamma(len(self.names)) + logs.sum(axis=1), slope
+
+    def pull_back(self, values: FloatArray, by_values: FloatArray) -> FloatArray:
+        """The gradient for the coordinates."""
+        mean = (values * by_values).sum(axis=1, keepdims=True)
+        return np.asarray((values * (by_values - mean))[:, :-1])
+
+    def _logs(self, coordinates: FloatArray) -> FloatArray:
+        """Logarithms of the shares; scipy's function would take ten times as long for so few numbers."""
+        ratios = np.zeros((len(coordinates), len(self.names)))
+        ratios[:, :-1] = coordinates
+        ratios -= ratios.max(axis=1, keepdims=True)
+        return np.asarray(ratios - np.log(np.exp(ratios).sum(axis=1, keepdims=True)))
+
+
+@final
+class Multipliers(Shares):
+    """Rates of the parts of an alignment, 1 on average over its sites. sizes: sites of each part."""
+
+    def __init__(self, names: tuple[str, ...], sizes: LongArray) -> None:
+        super().__init__(names)
+        self._scales = sizes.sum() / sizes
+
+    def values(self, coordinates: FloatArray) -> FloatArray:
+        """The rates, (trees, parameters)."""
+        return np.asarray(self._scales * super().values(coordinates))
+
+    def coordinates(self, values: FloatArray) -> FloatArray:
+        """Logarithms of the ratios of shares."""
+        return super().coordinates(values / self._scales)
+
+    def pull_back(self, values: FloatArray, by_values: FloatArray) -> FloatArray:
+        """The gradient for the coordinates."""
+        return super().pull_back(values / self._scales, by_values * self._scales)
+
+
+@final
+class Ratio(Coordinates):
+    """A ratio κ of two rates, of whose sum the first is a uniform share."""
+
+    dimension = 1
+
+    def __init__(self, name: str) -> None:
+        self.names = (name,)
+
+    def values(self, coordinates: FloatArray) -> FloatArray:
+        """The ratio, (trees, 1)."""
+        return np.asarray(np.exp(np.clip(coordinates, -FARTHEST, FARTHEST)))
+
+    def coordinates(self, values: FloatArray) -> FloatArray:
+        """Its logarithm."""
+        return np.asarray(np.log(values))
+
+    def log_prior(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The logistic density."""
+        return (log_expit(coordinates) + log_expit(-coordinates))[:, 0], 1.0 - 2.0 * expit(coordinates)
+
+    def pull_back(self, values: FloatArray, by_values: FloatArray) -> FloatArray:
+        """The gradient for the coordinate."""
+        return values * by_values
+
+
+@final
+class Shape(Coordinates):
+    """The shape of a gamma distribution of rates, Exponential(1)."""
+
+    dimension = 1
+
+    def __init__(self, name: str = "alpha") -> None:
+        self.names = (name,)
+
+    def values(self, coordinates: FloatArray) -> FloatArray:
+        """The shape, (trees, 1), within what can be computed."""
+        return np.asarray(np.exp(np.clip(coordinates, *np.log(SHAPES))))
+
+    def coordinates(self, values: FloatArray) -> FloatArray:
+        """Its logarithm."""
+        return np.asarray(np.log(values))
+
+    def log_prior(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """log α - α."""
+        with np.errstate(over="ignore"):
+            shape = np.exp(coordinates)
+        return (coordinates - shape)[:, 0], 1.0 - shape
+
+    def pull_back(self, values: FloatArray, by_values: FloatArray) -> FloatArray:
+        """The gradient for the coordinate."""
+        return values * by_values
+
+
+@final
+class Share(Coordinates):
+    """A proportion, uniform on (0, 1)."""
+
+    dimension = 1
+
+    def __init__(self, name: str) -> None:
+        self.names = (name,)
+
+    def values(self, coordinates: FloatArray) -> FloatArray:
+        """The proportion, (trees, 1)."""
+        return np.asarray(expit(np.clip(coordinates, -FARTHEST, FARTHEST)))
+
+    def coordinates(self, values: FloatArray) -> FloatArray:
+        """Its logit."""
+        return np.asarray(np.log(values / (1.0 - values)))
+
+    def log_prior(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The logistic density."""
+        return (log_expit(coordinates) + log_expit(-coordinates))[:, 0], 1.0 - 2.0 * expit(coordinates)
+
+    def pull_back(self, values: FloatArray, by_values: FloatArray) -> FloatArray:
+        """The gradient for the coordinate."""
+        return values * (1.0 - values) * by_values
