@@ -86,10 +86,12 @@ def test_defaults_then_base_then_preset_then_file_then_flags():
 
 
 def test_a_preset_leaves_the_question_alone():
-    asked = {"branches": "psp", "depth": 4, "width": 7, "prior_rate": 3.0, "seed": 8}
+    asked = {"branches": "psp", "depth": 4, "width": 7, "prior_rate": 3.0, "seed": 8, "model": ModelConfig("F81")}
     for name, config in PRESETS.items():
-        base = InferConfig(runs=50, model=ModelConfig("F81"), evaluation=EvaluationConfig(samples=5), **asked)
+        base = InferConfig(runs=50, evaluation=EvaluationConfig(samples=5), **asked)
         assert resolve(base=base, preset=name) == replace(config, **asked)
+    assert resolve(preset="paper").model == ModelConfig("JC")
+    assert resolve(preset="quick").model == ModelConfig("GTR+G4")
 
 
 def test_nested_settings_and_dotted_keys_are_the_same():

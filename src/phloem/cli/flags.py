@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Generic
 
@@ -12,6 +12,7 @@ import typer
 from phloem.cli.options import CLOSURE_HELP, CREDIBLE_HELP, parse_numbers
 from phloem.config.infer import BRANCH_MODELS, ESTIMATORS, FAMILIES, INFER, STOPS, USUAL_MODEL, InferConfig
 from phloem.config.model import EMPIRICAL, INFERRED, MODEL_PARAMETERS, ModelConfig
+from phloem.config.partition import ALL, LINKABLE
 from phloem.config.search import BOOTSTRAP_METHODS
 from phloem.config.settings import C, Layer, Schema, members, parse_value
 from phloem.errors import ConfigError, quoted
@@ -234,6 +235,21 @@ INFER_FLAGS: Final = Flags(
         Flag("--seed", "seed", "The same seed gives the same posterior."),
         Flag("--runs", "runs", "Independent runs."),
         *MODEL_FLAGS.flags,
+        Flag(
+            "--partition",
+            "partition.sites",
+            "Parts of the alignment with models of their own: NEXUS sets, a file of RAxML or IQ-TREE, or `by-codon`.",
+            "one part",
+            "FILE|by-codon",
+        ),
+        Flag(
+            "--link",
+            "partition.link",
+            f"Inferred parameters that parts share: some of {', '.join(LINKABLE)}, or `{ALL}`.",
+            "none",
+            "NAMES",
+        ),
+        Flag("--part-rates", "partition.rates", "How fast parts evolve: inferred, or equal.", metavar="NAME"),
         Flag("--credible", "support.credible", CREDIBLE_HELP),
         Flag(
             "--closure",
@@ -276,6 +292,16 @@ INFER_FLAGS: Final = Flags(
     ],
 )
 with_infer_settings: Final = with_settings(INFER_FLAGS, "training.ramp=0.5")
+# `phloem compare` has them too, but for those of one model.
+COMPARE_FLAGS: Final = Flags(
+    INFER,
+    [
+        replace(flag, default="the model with the most parameters") if flag.key == "support.model" else flag
+        for flag in INFER_FLAGS.flags
+        if flag not in MODEL_FLAGS.flags
+    ],
+)
+with_compare_settings: Final = with_settings(COMPARE_FLAGS, "training.ramp=0.5")
 FIXED_MODEL: Final = InferConfig(model=ModelConfig("JC"))  # of commands that infer no parameters
 with_model: Final = with_config(MODEL_FLAGS, "model", FIXED_MODEL)
 with_target: Final = with_config(EVIDENCE_FLAGS, "target", FIXED_MODEL)

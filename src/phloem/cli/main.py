@@ -19,6 +19,7 @@ except ImportError:  # not a Unix
 
 from phloem.cli import (
     bootstrap,
+    compare,
     config,
     density,
     embed,
@@ -57,6 +58,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(epilog=infer.EXAMPLES)(infer.infer)
+app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=report.EXAMPLES)(report.report)
 app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(epilog=evidence.EXAMPLES)(evidence.evidence)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from phloem.config.infer import resolve as resolve
     from phloem.config.infer import to_toml as to_toml
     from phloem.config.model import ModelConfig as ModelConfig
+    from phloem.config.partition import PartitionConfig as PartitionConfig
     from phloem.config.search import BootstrapConfig as BootstrapConfig
 else:
     __getattr__, __dir__ = lazy_names(__name__, __file__)

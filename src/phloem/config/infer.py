@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from phloem.config.model import ModelConfig
+from phloem.config.partition import PartitionConfig
 from phloem.config.prior import parse_length_prior
 from phloem.config.search import BOOTSTRAP_METHODS, check_bootstrap_model, check_replicates, check_tree_count
 from phloem.config.settings import (
@@ -166,6 +167,7 @@ class InferConfig:
     runs: int = 1
     own: str | None = None
     model: ModelConfig = field(default_factory=lambda: USUAL_MODEL)
+    partition: PartitionConfig = field(default_factory=PartitionConfig)
     support: SupportConfig = field(default_factory=SupportConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
@@ -205,7 +207,7 @@ PRESETS: Final[dict[str, InferConfig]] = {
     "quick": InferConfig(training=TrainingConfig(steps=4_000)),
 }
 # The other fields describe the question, which no preset answers.
-PRESET_FIELDS: Final = ("family", "runs", "model", "support", "training", "evaluation")
+PRESET_FIELDS: Final = ("family", "runs", "support", "training", "evaluation")
 
 
 # What runs had before there was a choice of families, a fit to weighted draws, annealing, a check by chains, closed
@@ -218,7 +220,9 @@ _EARLIER: Final = {
     "support.closure": "none",
     "support.explore": 0,
 }
-INFER: Final = Schema(InferConfig, "infer", PRESETS, PRESET_FIELDS, _EARLIER, heads=("model.name",))
+INFER: Final = Schema(
+    InferConfig, "infer", PRESETS, PRESET_FIELDS, _EARLIER, heads=("model.name",), first_fields=("model",)
+)
 
 
 def preset(name: str, **changes: Any) -> TrainingConfig:

@@ -48,7 +48,8 @@ class Schema(Generic[C]):
     `phloem`. presets: whole records by name. preset_fields: the fields that a preset decides, all of them; the other
     fields describe the question, which is the user's alone. earlier: what settings were before they existed, for
     the records of runs that lack them. heads: keys that say what a section is about, such as the name of a model:
-    where they are given anew, what was said before of the section's other settings no longer counts.
+    where they are given anew, what was said before of the section's other settings no longer counts. first_fields: what
+    a preset decides too where there is nothing yet that it would change.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Schema(Generic[C]):
         preset_fields: tuple[str, ...] = (),
         earlier: Mapping[str, Any] = MappingProxyType({}),
         heads: tuple[str, ...] = (),
+        first_fields: tuple[str, ...] = (),
     ) -> None:
         self.record = record
         self.command = command
@@ -66,6 +68,7 @@ class Schema(Generic[C]):
         self.preset_fields = preset_fields
         self.earlier = earlier
         self.heads = heads
+        self.first_fields = first_fields
         hints = get_type_hints(record)
         self.sections: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
         self.kinds: dict[str, Any] = {}  # the type of every setting by its key, in the order of the records
@@ -83,16 +86,19 @@ class Schema(Generic[C]):
     def resolve(self, *, base: C | None = None, preset: str | None = None, settings: Sequence[Layer] = ()) -> C:
         """The defaults or `base`, then the fields that a preset decides, then the settings, layer upon layer.
 
+        Without a base, a preset may decide more.
+
         A layer may name a preset itself: the last one to do so counts, and `preset` over all of them. A message about
         a value from a file begins with the file's name.
         """
         sources = [getattr(layer, "source", "") for layer in settings]
         layers = [self.flatten(layer, source) for layer, source in zip(settings, sources, strict=True)]
-        start = base or self.record()
+        start = base
         for layer, source in reversed([*zip(layers, sources, strict=True), ({PRESET: preset}, "")]):
             if layer.get(PRESET) is not None:
                 start = self._with_preset(start, layer[PRESET], source)
                 break
+        start = start or self.record()
         problems = [self._problem(start, layers[:count]) for count in range(len(layers) + 1)]
         if problems[-1] is not None:
             # The first layer that leads to this problem has caused it: a later one may mend what an earlier one lacks.
@@ -191,12 +197,14 @@ class Schema(Generic[C]):
             return f"Did you mean {quoted(meant[0])}?"
         return f"Known settings: {', '.join(beside or self.sections or self.keys)}."
 
-    def _with_preset(self, config: C, name: str, source: str) -> C:
+    def _with_preset(self, base: C | None, name: str, source: str) -> C:
         try:
             check_choice("--preset", name, tuple(self.presets))
         except ConfigError as problem:
             raise ConfigError(_located(str(problem), source)) from None
-        return replace(config, **{field: getattr(self.presets[name], field) for field in self.preset_fields})
+        fields = self.preset_fields if base else (*self.preset_fields, *self.first_fields)
+        preset = self.presets[name]
+        return replace(base or self.record(), **{field: getattr(preset, field) for field in fields})
 
     def _merge(self, start: C, layers: Sequence[Layer]) -> C:
         values = self.values(start)

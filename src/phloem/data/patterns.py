@@ -1,24 +1,30 @@
 """Site patterns: the distinct columns of an alignment with their counts, and a summary of an alignment."""
 
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import NamedTuple
 
 import numpy as np
 
 from phloem.arguments import check_fields, checked
-from phloem.arrays import ByteArray, FloatArray, LongArray, read_only
+from phloem.arrays import ByteArray, FloatArray, IntArray, LongArray, read_only
 from phloem.data.alignment import STATES, Alignment, is_missing
+from phloem.data.partitions import SitePartition
+from phloem.errors import AlignmentError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SitePatterns:
-    """The distinct columns of an alignment in order of first appearance, how often each occurs, and where."""
+    """The distinct columns of an alignment in order of first appearance, how often each occurs, and where.
+
+    With a partition, those of its parts one after the other: columns of different parts are different.
+    """
 
     taxa: tuple[str, ...]
     states: ByteArray  # (taxa, patterns)  bits A, C, G, T
     counts: FloatArray  # (patterns,)
     pattern_of_site: LongArray  # (sites,)
+    partition: SitePartition | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -30,8 +36,27 @@ class SitePatterns:
 
     @property
     def part_bounds(self) -> LongArray:
-        """Patterns part_bounds[p]:part_bounds[p+1] are those of part p of the alignment, which is one whole."""
-        return np.array([0, len(self)])
+        """Patterns part_bounds[p]:part_bounds[p+1] are those of part p of the alignment."""
+        if self.partition is None:
+            return np.array([0, len(self)])
+        return np.searchsorted(self._parts(self.partition), np.arange(len(self.partition) + 1))
+
+    @property
+    def parts(self) -> "tuple[SitePatterns, ...]":
+        """The patterns of each part, as if there were no others; all of them where there is no partition."""
+        if self.partition is None:
+            return (self,)
+        found = []
+        for part, (first, last) in enumerate(pairwise(self.part_bounds.tolist())):
+            sites = self.pattern_of_site[self.partition.part_of_site == part] - first
+            found.append(SitePatterns(self.taxa, self.states[:, first:last], self.counts[first:last], sites))
+        return tuple(found)
+
+    def _parts(self, partition: SitePartition) -> IntArray:
+        """The part of every pattern."""
+        parts: IntArray = np.empty(len(self), np.int32)
+        parts[self.pattern_of_site] = partition.part_of_site
+        return parts
 
     @property
     def alignment(self) -> Alignment:
@@ -45,11 +70,12 @@ class SitePatterns:
 
 
 @checked
-def compress(alignment: Alignment) -> SitePatterns:
+def compress(alignment: Alignment, partition: SitePartition | None = None) -> SitePatterns:
     """The distinct columns with their counts. Values per pattern map back to sites by `pattern_of_site`."""
-    return _merge_columns(
-        alignment.taxa, alignment.states, np.ones(alignment.site_count), np.arange(alignment.site_count)
-    )
+    sites = alignment.site_count
+    if partition is not None and len(partition.part_of_site) != sites:
+        raise AlignmentError(f"partition: of {len(partition.part_of_site)} sites, but the alignment has {sites}.")
+    return _merge_columns(alignment.taxa, alignment.states, np.ones(sites), np.arange(sites), partition)
 
 
 def merge_relabelled(patterns: SitePatterns) -> SitePatterns:
@@ -63,7 +89,7 @@ def merge_relabelled(patterns: SitePatterns) -> SitePatterns:
         columns = np.arange(least.shape[1])
         smaller = candidate[first, columns] < least[first, columns]
         least[:, smaller] = candidate[:, smaller]
-    return _merge_columns(patterns.taxa, least, patterns.counts, patterns.pattern_of_site)
+    return _merge_columns(patterns.taxa, least, patterns.counts, patterns.pattern_of_site, patterns.partition)
 
 
 def _rename(states: ByteArray, order: tuple[int, ...]) -> ByteArray:
@@ -74,15 +100,25 @@ def _rename(states: ByteArray, order: tuple[int, ...]) -> ByteArray:
 
 
 def _merge_columns(
-    taxa: tuple[str, ...], states: ByteArray, counts: FloatArray, pattern_of_site: LongArray
+    taxa: tuple[str, ...],
+    states: ByteArray,
+    counts: FloatArray,
+    pattern_of_site: LongArray,
+    partition: SitePartition | None,
 ) -> SitePatterns:
-    _, first, group = np.unique(states, axis=1, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
+    """Merge equal columns, which are those of sites or patterns, of the same part."""
+    columns = states
+    parts: IntArray = np.zeros(states.shape[1], np.int32)
+    if partition is not None:
+        parts[pattern_of_site] = partition.part_of_site
+        columns = np.concatenate([np.ascontiguousarray(parts[:, None]).view(np.uint8).T, states])
+    _, first, group = np.unique(columns, axis=1, return_index=True, return_inverse=True)
+    order = np.lexsort((first, parts[first]))
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     merged = np.zeros(len(order))
     np.add.at(merged, rank[group.ravel()], counts)
-    return SitePatterns(taxa, states[:, first[order]], merged, rank[group.ravel()][pattern_of_site])
+    return SitePatterns(taxa, states[:, first[order]], merged, rank[group.ravel()][pattern_of_site], partition)
 
 
 class AlignmentSummary(NamedTuple):

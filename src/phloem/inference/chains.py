@@ -21,8 +21,10 @@ from phloem.inference.evaluation import CHUNK_NODES
 from phloem.kernels.search.chain import ChainTables
 from phloem.random_streams import RandomStream
 from phloem.search.surface import SearchTree, Surface
+from phloem.target.partitioned import PartitionedModel
 from phloem.target.posterior import TreePosterior
 from phloem.target.priors import LengthPrior, is_usual
+from phloem.target.substitution import SubstitutionModel
 from phloem.threads import share_tasks
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import distinct_splits
@@ -158,7 +160,8 @@ class _States(NamedTuple):
 
 def can_run_chains(target: TreePosterior) -> bool:
     """Whether chains know the prior, of which a subclass is another one, and the model."""
-    return is_usual(target.prior) and target.likelihood.model.is_fixed
+    model = target.likelihood.model
+    return is_usual(target.prior) and isinstance(model, SubstitutionModel) and model.is_fixed
 
 
 def run_chains(
@@ -175,12 +178,12 @@ def run_chains(
 
     rounds: of each chain, the first quarter of which is left out.
     """
-    prior = target.prior
-    if not can_run_chains(target) or not isinstance(prior, LengthPrior):
-        raise BadArgument("chains: they know phloem's own priors on lengths and models without free tensors only.")
+    prior, model = target.prior, target.likelihood.model
+    if not can_run_chains(target) or not isinstance(prior, LengthPrior) or isinstance(model, PartitionedModel):
+        raise BadArgument("chains: they know phloem's own priors on lengths, and one model for all sites.")
     if rounds < 1:
         raise BadArgument(f"{rounds} rounds: ask for at least one.")
-    surface = Surface(target.likelihood.patterns, target.likelihood.model)
+    surface = Surface(target.likelihood.patterns, model)
     chains, nodes = len(starts.topologies), starts.topologies.node_count
     terms = prior.terms(starts.topologies.branch_count)
     left_out, every, rows = kept_rounds(chains, rounds, nodes)

@@ -25,6 +25,7 @@ from phloem.trees.sample import share_errors
 from phloem.trees.topology import TopologyBatch, TopologyIndex
 from phloem.variational.families import LOCATION_OFFSET, Warped, is_made_of_noise, standard_normal
 from phloem.variational.joint import BranchModel
+from phloem.variational.parameters import ParameterModel
 
 AT_ONCE = 100  # topologies
 FIRST_DRAWS = 200  # of a topology; then as many again as it has, until its error is small
@@ -56,6 +57,7 @@ def topology_evidence(
     topologies: TopologyBatch,
     *,
     branches: BranchModel | None = None,
+    theta: ParameterModel | None = None,
     stream: RandomStream,
     error: float = 0.02,
     most_draws: int = 10_000,
@@ -64,6 +66,7 @@ def topology_evidence(
     """log p(Y, τ) of distinct topologies, each from as many draws as its error asks for, within limits.
 
     branches: a trained model, from whose lengths to anneal the topologies that it knows if its family is made of noise.
+    theta: Q(θ) of the same training, if parameters of the model are inferred; others than these are not known then.
     """
     if not len(topologies) or len(topologies.distinct()[0]) < len(topologies):
         raise BadArgument("evidence: give one or more topologies, each once.")
@@ -73,6 +76,11 @@ def topology_evidence(
         drawn = counted(most_draws, "draw")
         raise BadArgument(f"evidence: with at most {drawn} no error is known. Allow at least {FIRST_DRAWS}.")
     is_known = known_by(branches, topologies)
+    if target.dimension and (theta is None or not is_known.all()):
+        raise BadArgument(
+            f"evidence: tree {int(is_known.argmin()) + 1} of {len(is_known)} is not one that the run has lengths for, "
+            "which it needs where parameters of the model are inferred. Leave it out, or fix all parameters."
+        )
     columns = np.empty((4, len(topologies)))
     done = 0
     for which, trained in ((np.flatnonzero(is_known), branches), (np.flatnonzero(~is_known), None)):
@@ -86,7 +94,7 @@ def topology_evidence(
                 tell = _part(tell, FITTING, 1 - FITTING)
             else:
                 annealing = stream.named(f"trained {first}")
-                space = NoiseSpace(target, trained.family, ParameterMemory(trained), _no_score)
+                space = NoiseSpace(target, trained.family, ParameterMemory(trained), _no_score, theta)
             annealed = _anneal(space, block, error, most_draws, annealing, tell)
             columns[:, places] = np.transpose([_described(log_weights) for log_weights in annealed])
             done += len(block)
@@ -145,8 +153,10 @@ def _anneal(
     """Log weights of each topology's lengths, moved to their posterior, with twice as many draws in every round."""
 
     def start(which: LongArray, own_stream: RandomStream) -> MovingTrees:
-        noise = standard_normal(len(which), topologies.branch_count, own_stream.named("noise"))
-        return MovingTrees(space, topologies.take(which), noise)
+        noise = [standard_normal(len(which), topologies.branch_count, own_stream.named("noise"))]
+        if space.dimension:
+            noise.append(standard_normal(len(which), space.dimension, own_stream.named("theta")))
+        return MovingTrees(space, topologies.take(which), np.concatenate(noise, axis=1))
 
     pilots = np.resize(np.arange(len(topologies)), max(PILOT, len(topologies)))
     path = explore(start(pilots, stream.named("pilot")), 0, stream=stream.named("pilot"))

@@ -4,7 +4,7 @@
     kappa                             κ/(1+κ) uniform on (0, 1), which is Beta(1, 1);   θ = log κ
     shape of gamma rates              Exponential(1);                                   θ = log α
     proportion of invariant sites     uniform on (0, 1);                                θ = log p/(1-p)
-    rates of parts of the alignment   their shares of all substitutions, Dirichlet(1, …, 1), each over its share of sites
+    rates of parts of an alignment    shares of the substitutions, Dirichlet(1, …, 1), over those of sites
 
 Densities are those of θ, Jacobians included.
 """

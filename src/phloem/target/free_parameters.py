@@ -12,11 +12,11 @@ import numpy as np
 
 from phloem.arrays import FloatArray, LongArray
 from phloem.config import ModelConfig
-from phloem.config.model import MODEL_PARAMETERS
+from phloem.config.model import ALIASES, MODEL_PARAMETERS
 from phloem.kernels.likelihood.pruning import Derivatives
 from phloem.target.coordinates import Coordinates, Multipliers, Ratio, Shape, Share, Shares
 from phloem.target.partitioned import PartitionedModel, short_name
-from phloem.target.rates import ModelRates, Parameters, gamma_of, stacked
+from phloem.target.rates import ModelRates, Parameters, gamma_of, repeated, stacked
 from phloem.target.substitution import SubstitutionModel
 
 STATES = "ACGT"
@@ -127,7 +127,7 @@ class FreeParameters:
     def parameters(self, values: Sequence[FloatArray]) -> Parameters:
         """The parameters of every tree's models, (trees, parts, …), from those that are inferred."""
         trees = len(values[0])
-        found = Parameters(*(None if array is None else np.repeat(array[None], trees, axis=0) for array in self._start))
+        found = repeated(self._start, trees)
         for one, own in zip(self.inferred, values, strict=True):
             parts = list(one.parts)
             if one.field == "kappa":
@@ -227,9 +227,8 @@ def model_in_words(model: SubstitutionModel | PartitionedModel, parameters: Free
     of_parts = []
     for number, part in enumerate(models):
         fields = [one.field for one in parameters.inferred if number in one.parts]
-        of_parts.append(
-            [short_name(part), *_fixed_in_words(part, MODEL_PARAMETERS.get(part.name, frozenset()), fields)]
-        )
+        takes = MODEL_PARAMETERS.get(ALIASES.get(part.name, part.name), frozenset())
+        of_parts.append([short_name(part), *_fixed_in_words(part, takes, fields)])
     kinds = [one.field for one in parameters.inferred]
     words = {
         "kappa": "kappa" if kinds.count("kappa") == 1 else "both kappas" if len(models) == 1 else "kappas",

@@ -12,7 +12,7 @@ from phloem.data.patterns import SitePatterns, merge_relabelled
 from phloem.errors import BadArgument
 from phloem.target.partitioned import PartitionedModel
 from phloem.target.pruning import Evaluation, Pruning
-from phloem.target.rates import ModelRates, Parameters, gamma_of, stacked
+from phloem.target.rates import ModelRates, Parameters, gamma_of, repeated, stacked
 from phloem.target.substitution import SubstitutionModel, jc69
 from phloem.threads import available_threads
 from phloem.trees.topology import TopologyBatch
@@ -103,7 +103,7 @@ class TreeLikelihood:
                 return None
             models = self.model.parts if isinstance(self.model, PartitionedModel) else (self.model,)
             categories, method = gamma_of(models)
-            parameters = Parameters(*(None if array is None else array[None] for array in stacked(models)))
+            parameters = repeated(stacked(models), 1)
             self._fixed = self.model, ModelRates(parameters, categories=categories, method=method)
         return self._fixed[1]
 

@@ -52,6 +52,18 @@ def stacked(models: Sequence[SubstitutionModel]) -> Parameters:
     )
 
 
+def repeated(parameters: Parameters, sets: int) -> Parameters:
+    """The same models, (parts, …), in so many sets, (sets, parts, …)."""
+    shape = parameters.shape
+    return Parameters(
+        np.repeat(parameters.exchangeabilities[None], sets, axis=0),
+        np.repeat(parameters.frequencies[None], sets, axis=0),
+        None if shape is None else np.repeat(shape[None], sets, axis=0),
+        np.repeat(parameters.invariant[None], sets, axis=0),
+        np.repeat(parameters.multiplier[None], sets, axis=0),
+    )
+
+
 def gamma_of(models: Sequence[SubstitutionModel]) -> tuple[int, Method]:
     """How many rate categories there are, which all parts that have any have alike; and how they are chosen."""
     site_rates = next((model.site_rates for model in models if model.site_rates.shape is not None), None)

@@ -97,7 +97,8 @@ def measure_evidence(
     alignment = read_alignment(alignment_source, long_names=long_names)
     trees = pool(read_samples(tree_sources, taxa=alignment.taxa, burnin=burnin)).distinct()
     patterns = compress(alignment)
-    likelihood = TreeLikelihood(patterns, build_model(config.model.fixed(), patterns), threads=threads)
+    model = build_model(config.model.fixed(), patterns)
+    likelihood = TreeLikelihood(patterns, model, threads=threads)
     target = TreePosterior(likelihood, length_prior(config))
     with single_threaded_products():
         evidence = topology_evidence(
@@ -108,4 +109,4 @@ def measure_evidence(
             most_draws=most_draws,
             progress=progress,
         )
-    return EvidenceTable(summarize(alignment), likelihood.model, trees, evidence)
+    return EvidenceTable(summarize(alignment), model, trees, evidence)

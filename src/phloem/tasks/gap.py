@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phloem.arrays import FloatArray, LongArray
-from phloem.data.patterns import compress
 from phloem.errors import BadArgument
 from phloem.inference.gap import AmortizationGaps, amortization_gaps
 from phloem.random_streams import RandomStream
@@ -148,6 +147,11 @@ def measure_gaps(
     # What is wrong with the reference is known before the run is opened.
     trees = _credible_set(pool(read_samples(references, taxa=taxa_of(directory), burnin=burnin)), credible)
     posterior = open_posterior(directory, threads=threads)
+    if posterior.target.dimension:
+        raise BadArgument(
+            f"{directory}: the run infers parameters of the model, and gaps are those of fixed ones. Name a run with "
+            "a fixed model, such as --model JC."
+        )
     branches, network = posterior.model.branches, posterior.model.network
     known = np.flatnonzero(branches.knows(trees.topologies))
     if not len(known):
@@ -158,7 +162,7 @@ def measure_gaps(
     with single_threaded_products():
         gaps = amortization_gaps(
             branches,
-            build_target(compress(posterior.alignment), posterior.config, threads),
+            build_target(posterior.patterns, posterior.config, threads),
             trees.topologies[known],
             stream=RandomStream(seed, "gap"),
             samples=samples,

@@ -11,8 +11,10 @@ import numpy as np
 
 from phloem.config import InferConfig
 from phloem.config.infer import INFER, USUAL_MODEL
+from phloem.config.partition import BY_CODON
 from phloem.config.settings import Layer
 from phloem.data.alignment import Alignment
+from phloem.data.partitions import SitePartition, by_codon, read_partition
 from phloem.data.patterns import SitePatterns, compress, summarize
 from phloem.data.reading import load_alignment
 from phloem.display.events import Event, News, Notice, Overview
@@ -80,6 +82,7 @@ class InferRequest(NamedTuple):
     home: TemporaryHome | None = None  # of the directory, if it is a temporary one
     own: OwnParts = NOTHING_OWN
     long_names: bool = False  # of a FASTA file
+    bootstrap: Path | None = None  # the directory of bootstrap trees; by default one within the run's
 
 
 def run_inference(request: InferRequest, progress: Progress) -> Posterior:
@@ -93,7 +96,7 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
         saved.check_config(config, run_configs(config))
         source, alignment = _read_alignment(request, saved, progress)
         trees = _support_source(source, alignment, config, request, saved)
-        patterns = compress(alignment)
+        patterns = compress(alignment, _partition(alignment, config, saved, progress))
         target = build_target(patterns, config, options.threads, own=request.own)
         progress(_overview(source, alignment, target, config, directory))
         if _takes_usual_model(config, request, saved):
@@ -273,6 +276,21 @@ def _read_alignment(request: InferRequest, saved: Saved, progress: Progress) -> 
     return source, alignment
 
 
+def _partition(alignment: Alignment, config: InferConfig, saved: Saved, progress: Progress) -> SitePartition | None:
+    """The parts of the alignment: those of a checkpoint, or what the settings name."""
+    if saved.first is not None:
+        return saved.first.inputs.patterns.partition
+    sites = config.partition.sites
+    if sites is None:
+        return None
+    if sites == BY_CODON:
+        return by_codon(alignment.site_count)
+    partition = read_partition(sites, alignment.site_count)
+    for line in partition.ignored:
+        progress(Notice(f"{sites}: {line}"))
+    return partition
+
+
 def _support_source(
     source: str, alignment: Alignment, config: InferConfig, request: InferRequest, saved: Saved
 ) -> SupportSource | None:
@@ -285,7 +303,8 @@ def _support_source(
             f"{path}: the run was begun with --trees {' '.join(saved.trees)} and has no checkpoint yet. "
             "Give them again."
         )
-    return SupportSource(source, alignment, config, request.trees, path / BOOTSTRAP, may_replace=request.run.force)
+    directory = request.bootstrap or path / BOOTSTRAP
+    return SupportSource(source, alignment, config, request.trees, directory, may_replace=request.run.force)
 
 
 def _overview(

@@ -71,7 +71,8 @@ def evaluate_likelihood(
     alignment = read_alignment(alignment_source, long_names=long_names)
     sample = read_trees(find_trees(tree_source), taxa=alignment.taxa)
     patterns = compress(alignment)
-    likelihood = TreeLikelihood(patterns, build_model(config.fixed(), patterns), threads=threads)
+    model = build_model(config.fixed(), patterns)
+    likelihood = TreeLikelihood(patterns, model, threads=threads)
     if optimize:
         start = sample.branch_lengths
         if start is not None and not np.isfinite(start).all():
@@ -84,7 +85,7 @@ def evaluate_likelihood(
         values.sum().backward()
     return LikelihoodTable(
         alignment=summarize(alignment),
-        model=likelihood.model,
+        model=model,
         sample=sample,
         log_likelihoods=values.detach().numpy(),
         gradients=lengths.grad.numpy() if lengths.grad is not None else None,

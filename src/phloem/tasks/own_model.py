@@ -19,6 +19,7 @@ from phloem.runs.directory import claimed
 from phloem.runs.history import History
 from phloem.search.replicates import alignment_hash
 from phloem.target.free_parameters import FreeParameters
+from phloem.target.partitioned import PartitionedModel
 from phloem.target.posterior import TreePosterior
 from phloem.target.priors import TreePrior, is_usual, length_prior_words
 from phloem.target.substitution import describe_model
@@ -83,7 +84,8 @@ def _settings(
 ) -> InferConfig:
     """As much as settings can say of the model and the target, and the names of what they cannot."""
     likelihood, prior = target.likelihood, target.prior
-    substitution = describe_model(likelihood.model, likelihood.patterns)
+    known = likelihood.model
+    substitution = None if isinstance(known, PartitionedModel) else describe_model(known, likelihood.patterns)
     if substitution is not None and target.parameters is not None:
         substitution = _left_open(substitution, target.parameters)
     own = [MODEL + type(model).__name__]

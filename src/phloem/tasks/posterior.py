@@ -18,6 +18,7 @@ import torch
 from phloem.arrays import FloatArray, LongArray
 from phloem.config import InferConfig
 from phloem.data.alignment import Alignment
+from phloem.data.patterns import SitePatterns
 from phloem.data.patterns import summarize as summarize_alignment
 from phloem.errors import BadArgument, FileProblem, PhloemError, counted
 from phloem.inference.chain_posterior import USUAL_CHAINS, USUAL_ROUNDS, ChainPosterior, chains_from
@@ -244,7 +245,12 @@ class Posterior:
     @cached_property
     def alignment(self) -> Alignment:
         """The alignment, from the checkpoint."""
-        return self._checkpoint.inputs.patterns.alignment
+        return self.patterns.alignment
+
+    @property
+    def patterns(self) -> SitePatterns:
+        """The alignment's columns, as they were given to the likelihood."""
+        return self._checkpoint.inputs.patterns
 
     @cached_property
     def target(self) -> TreePosterior:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from phloem.arrays import BoolArray, FloatArray
-from phloem.data.patterns import compress
 from phloem.errors import BadArgument
 from phloem.inference.draws import TopologyEstimates
 from phloem.inference.evidence import EvidenceShares, TopologyEvidence, evidence_shares, known_by, topology_evidence
@@ -92,9 +91,10 @@ def measure_run_evidence(
     branches = posterior.model.branches
     with single_threaded_products():
         evidence = topology_evidence(
-            build_target(compress(posterior.alignment), posterior.config, threads, own=posterior.own),
+            build_target(posterior.patterns, posterior.config, threads, own=posterior.own),
             trees.topologies,
             branches=branches,
+            theta=posterior.model.theta,
             stream=RandomStream(seed, "evidence"),
             error=error,
             most_draws=most_draws,

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -11,11 +12,12 @@ import numpy as np
 import torch
 
 from phloem.arrays import AnyArray, BoolArray
-from phloem.config import InferConfig
+from phloem.config import InferConfig, ModelConfig
 from phloem.config.infer import INFER
 from phloem.config.prior import parse_length_prior
+from phloem.data.partitions import SitePartition
 from phloem.data.patterns import SitePatterns
-from phloem.errors import FileProblem, PhloemError
+from phloem.errors import ConfigError, FileProblem, PhloemError
 from phloem.inference.chain_check import ChainCheck
 from phloem.inference.draws import Draws, TopologyEstimates, write_draws
 from phloem.inference.laplace import ParameterStart
@@ -31,8 +33,10 @@ from phloem.storage.arrays import Sealed, prefixed, without_prefix
 from phloem.storage.files import read_bytes
 from phloem.target.free_parameters import FreeParameters, model_in_words
 from phloem.target.likelihood import TreeLikelihood
+from phloem.target.partitioned import PartitionedModel
 from phloem.target.posterior import TreePosterior
 from phloem.target.priors import LengthPrior, build_length_prior
+from phloem.target.substitution import SubstitutionModel
 from phloem.target.substitution import build_model as build_substitution_model
 from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, branches_of, family_of
 from phloem.trees.branch_lengths import SplitLengths, split_lengths
@@ -46,6 +50,7 @@ from phloem.variational.parameters import ParameterModel
 from phloem.variational.sbn import SubsplitNetwork, SubsplitSupport, support_arrays, support_from
 
 BOOTSTRAP = "bootstrap"
+IN_BRACES = re.compile(r"\{[^}]*\}")  # numbers that another program estimated, which are inferred anew
 SUPPORT = "support.npz"
 PARAMETERS = "parameters.safetensors"
 DRAWS = "draws.safetensors"
@@ -89,11 +94,39 @@ def build_target(
 ) -> TreePosterior:
     """The posterior that the settings describe, up to its constant."""
     own.require(config, "prior", "substitution")
-    substitution = build_substitution_model(config.model, patterns)
-    parameters = FreeParameters.of(config.model, substitution)
+    configs = part_models(config.model, patterns.partition)
+    models = [_part_model(own_config, patterns, part) for part, own_config in enumerate(configs)]
+    substitution: SubstitutionModel | PartitionedModel = models[0]
+    sizes = None
+    if patterns.partition is not None:
+        substitution = PartitionedModel(patterns.partition.names, tuple(models))
+        sizes = patterns.partition.sizes if config.partition.rates == "inferred" else None
+    parameters = FreeParameters.of(configs, models, linked=config.partition.linked, sizes=sizes)
     states_differ = parameters is not None and parameters.change_states
     likelihood = TreeLikelihood(patterns, substitution, threads=threads, states_differ=states_differ)
     return TreePosterior(likelihood, own.prior or length_prior(config), parameters)
+
+
+def part_models(model: ModelConfig, partition: SitePartition | None) -> list[ModelConfig]:
+    """The model of each part: what its partition says, or this one."""
+    if partition is None:
+        return [model]
+    found = []
+    for name, own in zip(partition.names, partition.models, strict=True):
+        try:
+            found.append(model if own is None else ModelConfig(IN_BRACES.sub("", own)))
+        except ConfigError as problem:
+            raise ConfigError(f"part {name}: {problem}") from None
+    return found
+
+
+def _part_model(config: ModelConfig, patterns: SitePatterns, part: int) -> SubstitutionModel:
+    try:
+        return build_substitution_model(config, patterns.parts[part])
+    except ConfigError as problem:
+        if patterns.partition is None:
+            raise
+        raise ConfigError(f"part {patterns.partition.names[part]}: {problem}") from None
 
 
 def length_prior(config: InferConfig) -> LengthPrior:
@@ -141,16 +174,24 @@ def _pack(inputs: RunInputs) -> Sealed:
         "patterns.counts": inputs.patterns.counts,
         "patterns.sites": inputs.patterns.pattern_of_site,
     }
-    return Sealed(arrays, {"source": inputs.source, "taxa": json.dumps(taxa)})
+    texts = {"source": inputs.source, "taxa": json.dumps(taxa)}
+    if (partition := inputs.patterns.partition) is not None:
+        arrays["patterns.parts"] = partition.part_of_site
+        texts["partition"] = json.dumps([partition.names, partition.models])
+    return Sealed(arrays, texts)
 
 
 def _unpack(found: Sealed, _config: InferConfig, path: Path) -> RunInputs:
     arrays, texts = found
     taxa = json.loads(texts["taxa"])
     patterns = (arrays["patterns.states"], arrays["patterns.counts"], arrays["patterns.sites"])
+    partition = None
+    if "partition" in texts:
+        names, models = (tuple(column) for column in json.loads(texts["partition"]))
+        partition = SitePartition(names, arrays["patterns.parts"], models)
     return RunInputs(
         source=texts["source"],
-        patterns=SitePatterns(tuple(taxa), *patterns),
+        patterns=SitePatterns(tuple(taxa), *patterns, partition),
         support=support_from(path, {"taxa": np.array(taxa), **without_prefix("support", arrays)}),
     )
 

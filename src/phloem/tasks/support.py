@@ -11,9 +11,10 @@ from torch import Tensor
 
 from phloem.arrays import LongArray
 from phloem.config import BootstrapConfig, InferConfig
+from phloem.config.partition import PartitionConfig
 from phloem.config.search import iqtree_model
 from phloem.data.alignment import Alignment
-from phloem.data.patterns import summarize
+from phloem.data.patterns import compress, summarize
 from phloem.data.reading import find_trees
 from phloem.errors import AlignmentError, BadArgument, FileProblem, counted
 from phloem.inference.chains import can_run_chains
@@ -30,7 +31,9 @@ from phloem.search.bootstrap import (
 )
 from phloem.search.replicates import ReplicateDirectory, remove_replicates
 from phloem.storage.files import cannot_read, check_can_write
+from phloem.target.partitioned import PartitionedModel
 from phloem.target.posterior import TreePosterior
+from phloem.tasks.run_files import build_target
 from phloem.trees.generation import all_topologies
 from phloem.trees.reading import SUFFIXES, read_trees, read_weighted_table
 from phloem.trees.sample import TreeSample, merge, pool
@@ -163,19 +166,24 @@ class SupportSource:
             samples = self._bootstrapped(self._bootstrap, threads, progress)
         theta = None if target.parameters is None else start_of(target, merge(samples))
         if self._bootstrap is not None:
-            if self._config.support.explore and can_run_chains(target):
+            explored, first = target, theta
+            if isinstance(target.likelihood.model, PartitionedModel):  # what chains find is weighed later
+                explored = build_target(
+                    compress(self._alignment), replace(self._config, partition=PartitionConfig()), threads
+                )
+                first = None if explored.parameters is None else start_of(explored, merge(samples))
+            if self._config.support.explore and can_run_chains(explored):
                 progress("exploring", 0.0)
                 found = explore(
-                    target,
+                    explored,
                     samples,
-                    theta=theta,
+                    theta=first,
                     chains=self._config.support.explore,
                     stream=RandomStream(self._config.seed, "exploration"),
                     threads=threads or 1,
                     progress=lambda share: progress("exploring", share),
                 )
-        if found is not None:
-            theta = found.theta
+                theta = found.theta if explored is target else start_of(target, found.trees)
         topologies = frequent_topologies(samples, credible=self._credible)
         progress("support", 0.0)
         closure = self._config.support.closure
@@ -189,6 +197,11 @@ class SupportSource:
             return Collected(support_of(topologies.taxa, topologies.topologies), None, None, False, theta)
         support = support_of(topologies.taxa, merge([topologies, found.trees]).topologies)
         return Collected(support, first_network(support, found.trees).logits.detach(), found, True, theta)
+
+    def make_bootstrap(self, threads: int | None, *, progress: Callable[[float], None] = lambda _share: None) -> None:
+        """Make the bootstrap trees, if any are needed and missing; others with the same settings then find them."""
+        if self._bootstrap is not None:
+            self._bootstrapped(self._bootstrap, threads, lambda _phase, share: progress(share))
 
     def _bootstrapped(
         self, settings: BootstrapConfig, threads: int | None, progress: Callable[[Preparation, float], None]

@@ -1,0 +1,210 @@
+"""`phloem compare`: which substitution model fits the alignment?"""
+
+import json
+import shlex
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from phloem.cli.flags import Settings, with_compare_settings
+from phloem.cli.options import (
+    ALIGNMENT_HELP,
+    CHECKPOINT_HELP,
+    TREES_HELP,
+    LongNames,
+    plain_console,
+    plain_table,
+    terminal_width,
+)
+from phloem.config import InferConfig
+from phloem.errors import StoppedByUser
+
+if TYPE_CHECKING:
+    from phloem.tasks.compare import ComparedModel, Comparison
+
+FAILED = 1
+EXAMPLES = """
+[bold]Examples[/bold]
+
+phloem compare dna.fasta
+
+phloem compare primates --models JC,HKY,HKY+G,GTR+G,GTR+I+G --preset quick --out models
+
+phloem compare primates --out models --resume
+
+phloem compare dna.fasta --models HKY+G,GTR+G --branch-prior gamma-dirichlet --seed 7 --json
+"""
+
+
+@with_compare_settings
+def compare(
+    alignment: Annotated[str, typer.Argument(metavar="ALIGNMENT", help=ALIGNMENT_HELP)],
+    models: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODELS",
+            help="Substitution models, as --model of `phloem infer` takes them, separated by commas.",
+            show_default="JC,HKY,HKY+G,GTR+G,GTR+I+G",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            help="Directory for the runs, one for each model.",
+            show_default="named after the alignment: dna-models for dna.fasta",
+        ),
+    ] = None,
+    trees: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TREES",
+            help=f"{TREES_HELP} One file is one replicate; repeatable.",
+            show_default="bootstrap trees; all trees for up to 6 taxa",
+        ),
+    ] = None,
+    long_names: LongNames = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Resume the comparison in the directory, if there is one.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the comparison in the directory.")] = False,
+    checkpoint_every: Annotated[str, typer.Option(metavar="TIME", help=CHECKPOINT_HELP)] = "2m",
+    threads: Annotated[int | None, typer.Option(min=1, help="Cores to use.", show_default="all physical cores")] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Show lines instead of a live panel.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only warnings and errors.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    *,
+    settings: Settings[InferConfig],
+) -> None:
+    """Compare substitution models: marginal likelihoods with errors, Bayes factors, and how strong they are in words.
+
+    Every model is a run of `phloem infer`, in a directory below DIR that all other commands open. Bootstrap trees are
+    made once, for all. Ctrl-C stops with a checkpoint; --resume continues, and runs that are finished stay as they are.
+    If the run of one model fails, the others go on, and the exit code is 1.
+    """
+    out = out or default_directory(alignment)
+    if not resume:
+        settings.resolve()  # bad settings are reported before numba and torch are loaded
+
+    from phloem.display.bar import progress_bar
+    from phloem.display.lines import choose_display
+    from phloem.runs.checkpoints import parse_interval
+    from phloem.runs.driver import Interrupted, RunOptions, RunRequest
+    from phloem.tasks.compare import CompareRequest, Displays, compare_models
+
+    options = RunOptions(threads, parse_interval(checkpoint_every))
+    run = RunRequest(out, resume, force, shlex.join(sys.argv), options)
+    names = models.split(",") if models is not None else ()
+    request = CompareRequest(
+        alignment, run, names, trees or (), settings.preset, settings.layers(), long_names=long_names
+    )
+    displays = Displays(
+        bootstrap=lambda: progress_bar("bootstrap", quiet=quiet),
+        model=lambda: choose_display(plain=plain, quiet=quiet),
+    )
+    try:
+        comparison = compare_models(request, displays)
+    except KeyboardInterrupt as stop:
+        saved = f" in {stop.directory.name}, {stop.saved}" if isinstance(stop, Interrupted) else ""
+        again = shlex.join(["phloem", "compare", alignment, *(["--long-names"] if long_names else [])])
+        again += "".join(f" --trees {shlex.quote(file)}" for file in trees or ())
+        resumed = f"{again} --out {shlex.quote(str(out))} --resume"
+        raise StoppedByUser(f"stopped{saved}. Resume with: {resumed}") from None
+    if as_json:
+        print(json.dumps(comparison.as_json()))
+    elif not quiet:
+        print_comparison(comparison)
+    if len(comparison.measured) < len(comparison.models):
+        raise typer.Exit(FAILED)
+
+
+def default_directory(alignment: str) -> Path:
+    """`dna-models` for `data/dna.fasta.gz`, in the current directory."""
+    name = Path(alignment).name.removesuffix(".gz")
+    return Path(f"{name.rsplit('.', 1)[0] or name}-models")
+
+
+def print_comparison(comparison: "Comparison") -> None:
+    """Print the table, and what it says."""
+    from phloem.display.words import clock_time
+
+    words = ("model", "evidence", "verdict")
+    numbers = ("params", "log p(Y)", "log Bayes factor", "probability", "time")
+    rows = plain_table(
+        "model", "params", "log p(Y)", "log Bayes factor", "probability", "evidence", "verdict", "time", left=words
+    )
+    for column in rows.columns:
+        column.no_wrap = column.header in numbers
+    for model in comparison.models:
+        likelihood, factor = model.likelihood, comparison.against_best(model)
+        probability = comparison.probability(model)
+        rows.add_row(
+            model.name,
+            "" if model.parameters is None else str(model.parameters),
+            "" if likelihood is None else f"{likelihood.value:.3f} ± {likelihood.error:.3f}",
+            "" if factor is None or factor.value == 0 else f"{factor.value:.3f} ± {factor.error:.3f}",
+            "" if probability is None else f"{probability:.4f}",
+            comparison.evidence(model),
+            _verdict(model),
+            clock_time(model.seconds),
+        )
+    plain_console().print(rows)
+    width = terminal_width()
+    for paragraph in conclusions(comparison):
+        print("\n".join(["", *textwrap.wrap(paragraph, width)]))
+    best = comparison.models[0].directory
+    print(f"\nEvery model is a run in {comparison.subject.directory}, for all commands: phloem report {best}")
+
+
+def _verdict(model: "ComparedModel") -> str:
+    if model.trust is None:
+        return "failed"
+    return "DO NOT TRUST" if model.trust.level == "do not trust" else model.trust.level
+
+
+def conclusions(comparison: "Comparison") -> list[str]:
+    """What the table says, in sentences: no more than its errors and verdicts allow."""
+    measured = comparison.measured
+    said = [_best_in_words(comparison)] if measured else []
+    advice: dict[tuple[str, str], list[str]] = {}
+    for model in measured:
+        if model.trust is not None and model.trust.level != "good":
+            advice.setdefault((model.trust.level, model.trust.advice), []).append(model.name)
+    for (level, what_to_do), names in advice.items():
+        verdict = "cannot be trusted" if level == "do not trust" else "can be used with care"
+        said.append(f"{listed(names)}: these numbers {verdict}. {what_to_do}")
+    return said + [f"{model.name} failed: {model.problem}" for model in comparison.models if model.problem]
+
+
+def _best_in_words(comparison: "Comparison") -> str:
+    """Which model is the best, and by how much."""
+    best, *others = comparison.measured
+    if not others:
+        return f"{best.name} is the only model with a result: there is nothing to compare it with."
+    close = comparison.undecided
+    if close:
+        involved = [best, *close]
+        said = (
+            f"{listed([model.name for model in involved])} are too close to call: they differ by less than twice "
+            "the standard error of the difference. Give more --repeats."
+        )
+    else:
+        involved = [best, others[0]]
+        said = (
+            f"{best.name} is the best of these models; the evidence for it against the next, {others[0].name}, is "
+            f"{comparison.evidence(others[0])}."
+        )
+    if all(model.is_trusted for model in involved):
+        return said
+    return f"As far as the numbers go, which is not far enough to be sure: {said}"
+
+
+def listed(names: list[str]) -> str:
+    """`JC`, `JC and HKY`, or `JC, HKY and GTR`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
