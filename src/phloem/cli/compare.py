@@ -23,9 +23,13 @@ from phloem.config import InferConfig
 from phloem.errors import StoppedByUser
 
 if TYPE_CHECKING:
-    from phloem.tasks.compare import ComparedModel, Comparison
+    from rich.table import Table
+
+    from phloem.tasks.compare import ComparedModel, Comparison, Measured
 
 FAILED = 1
+NARROW = 96  # columns of a terminal with less room than all columns of the table need
+WIDE = 120  # columns of a file
 EXAMPLES = """
 [bold]Examples[/bold]
 
@@ -131,34 +135,45 @@ def default_directory(alignment: str) -> Path:
 
 def print_comparison(comparison: "Comparison") -> None:
     """Print the table, and what it says."""
-    from phloem.display.words import clock_time
-
-    words = ("model", "evidence", "verdict")
-    numbers = ("params", "log p(Y)", "log Bayes factor", "probability", "time")
-    rows = plain_table(
-        "model", "params", "log p(Y)", "log Bayes factor", "probability", "evidence", "verdict", "time", left=words
-    )
-    for column in rows.columns:
-        column.no_wrap = column.header in numbers
-    for model in comparison.models:
-        likelihood, factor = model.likelihood, comparison.against_best(model)
-        probability = comparison.probability(model)
-        rows.add_row(
-            model.name,
-            "" if model.parameters is None else str(model.parameters),
-            "" if likelihood is None else f"{likelihood.value:.3f} ± {likelihood.error:.3f}",
-            "" if factor is None or factor.value == 0 else f"{factor.value:.3f} ± {factor.error:.3f}",
-            "" if probability is None else f"{probability:.4f}",
-            comparison.evidence(model),
-            _verdict(model),
-            clock_time(model.seconds),
-        )
-    plain_console().print(rows)
+    console = plain_console()
+    if not sys.stdout.isatty():
+        console.width = max(console.width, WIDE)
+    console.print(_table(comparison, is_narrow=console.width < NARROW))
     width = terminal_width()
     for paragraph in conclusions(comparison):
         print("\n".join(["", *textwrap.wrap(paragraph, width)]))
     best = comparison.models[0].directory
     print(f"\nEvery model is a run in {comparison.subject.directory}, for all commands: phloem report {best}")
+
+
+def _table(comparison: "Comparison", *, is_narrow: bool) -> "Table":
+    """A row for each model; of words, not of numbers, some are broken into lines where there is little room."""
+    from phloem.display.words import clock_time
+
+    columns: dict[str, list[str]] = {
+        "model": [model.name for model in comparison.models],
+        "params": ["" if model.parameters is None else str(model.parameters) for model in comparison.models],
+        "log p(Y)": [_with_error(model.likelihood) for model in comparison.models],
+        "log Bayes factor": ["", *(_with_error(comparison.against_best(model)) for model in comparison.models[1:])],
+        "probability": [
+            "" if share is None else f"{share:.4f}" for share in map(comparison.probability, comparison.models)
+        ],
+        "evidence": [comparison.evidence(model) for model in comparison.models],
+        "verdict": [_verdict(model) for model in comparison.models],
+        "time": [clock_time(model.seconds) for model in comparison.models],
+    }
+    if is_narrow:
+        del columns["params"], columns["time"]
+    table = plain_table(*columns, left=("model", "evidence", "verdict"))
+    for column in table.columns:
+        column.no_wrap = column.header not in ("evidence", "verdict")
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*row)
+    return table
+
+
+def _with_error(found: "Measured | None") -> str:
+    return "" if found is None else f"{found.value:.3f} ± {found.error:.3f}"
 
 
 def _verdict(model: "ComparedModel") -> str:

@@ -10,7 +10,7 @@ from phloem.arguments import check_fields, checked
 from phloem.arrays import ByteArray, FloatArray, IntArray, LongArray, read_only
 from phloem.data.alignment import STATES, Alignment, is_missing
 from phloem.data.partitions import SitePartition
-from phloem.errors import AlignmentError
+from phloem.errors import AlignmentError, counted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +74,8 @@ def compress(alignment: Alignment, partition: SitePartition | None = None) -> Si
     """The distinct columns with their counts. Values per pattern map back to sites by `pattern_of_site`."""
     sites = alignment.site_count
     if partition is not None and len(partition.part_of_site) != sites:
-        raise AlignmentError(f"partition: of {len(partition.part_of_site)} sites, but the alignment has {sites}.")
+        given = counted(len(partition.part_of_site), "site")
+        raise AlignmentError(f"partition: of {given}, but the alignment has {sites}. Give that of this alignment.")
     return _merge_columns(alignment.taxa, alignment.states, np.ones(sites), np.arange(sites), partition)
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from phloem.arrays import FloatArray, LongArray
+from phloem.errors import BadArgument
 from phloem.inference.chains import ChainStarts, ChainTrees, covariance_factor, run_chains
 from phloem.inference.draws import resample
 from phloem.inference.laplace import ParameterStart
@@ -51,6 +52,8 @@ def explore(
 
     theta: where the model's parameters begin, if any are inferred.
     """
+    if (theta is None) != (target.parameters is None):
+        raise BadArgument("exploring: say where the model's parameters begin if any are inferred, and only then.")
 
     def advance(starts: ChainStarts, part: int) -> tuple[ChainTrees, LongArray]:
         found = run_chains(
