@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from phloem.cli.compare import default_directory
+from phloem.cli.flags import COMPARE_FLAGS, INFER_FLAGS, MODEL_FLAGS
 from phloem.cli.main import run
 from phloem.errors import TrainingFailed
 from phloem.runs.driver import Interrupted
@@ -49,7 +50,7 @@ def test_the_table_has_the_best_model_first(finished, capsys):
     said = " ".join(captured.out.split())
     assert_says(said, "HKY is the best … against the next, JC, is very strong")
     assert_says(said, "HKY and JC: these numbers cannot be trusted … phloem report")
-    assert max(map(len, lines)) <= 100
+    assert max(len(line) for line in lines if " ± " in line) <= 120
     for text in ("phloem: model 1 of 2: HKY", "phloem: model 2 of 2: JC", "run directory", "step 5 of 5"):
         assert text in captured.err
 
@@ -146,3 +147,9 @@ def test_a_comparison_with_trees_needs_them_again_for_runs_that_have_not_begun(f
 )
 def test_a_directory_is_named_after_the_alignment(alignment, directory):
     assert default_directory(alignment) == Path(directory)
+
+
+def test_flags_are_those_of_infer_but_for_those_of_one_model():
+    names, of_infer, of_models = ([flag.name for flag in f.flags] for f in (COMPARE_FLAGS, INFER_FLAGS, MODEL_FLAGS))
+    assert names == [name for name in of_infer if name not in of_models]
+    assert {"--steps", "--seed", "--branch-prior"} <= {*names}

@@ -200,6 +200,7 @@ CASES = {
     "model.median_rates": ("gamma = 4\nalpha = 0.5", "false", "true"),
     "model.invariant": ("", "0.1", "0.2"),
     "partition.sites": ("", '"a.nex"', '"by-codon"'),
+    "partition.models": ('sites = "by-codon"', '"JC,JC,HKY"', '"GTR+G4"'),
     "partition.link": ('sites = "by-codon"', '"alpha"', '"all"'),
     "partition.rates": ('sites = "by-codon"', '"inferred"', '"equal"'),
     "support.credible": ("", "0.95", "0.9"),

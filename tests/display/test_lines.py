@@ -20,7 +20,16 @@ SUMMARY = AlignmentSummary(12, 898, 413, 0.003, 377, 0, (), ())
 
 
 def overview(*, runs: int = 1, **changes: object) -> Overview:
-    return Overview("primates", SUMMARY._replace(**changes), "HKY85", "edge", 40_000, runs, Path("primates-run"))
+    return Overview(
+        "primates",
+        SUMMARY._replace(**changes),
+        "HKY85",
+        {"topologies": "all alike"},
+        "edge",
+        40_000,
+        runs,
+        Path("primates-run"),
+    )
 
 
 def report(step: int, *, skipped: int = 0, topologies: int = 12) -> Report:
@@ -52,22 +61,23 @@ def test_a_run_from_its_beginning_to_its_end(capsys):
         display(News(1, "evaluation", 1.0))
         display(News(1, "done", 1.0))
     lines = told(capsys)
-    assert lines[:5] == [
+    assert lines[:6] == [
         "primates: 12 taxa, 898 sites, 413 patterns, 0.3 % missing, 377 constant sites",
         "model HKY85; branch lengths by edge; 40,000 steps; run directory primates-run",
+        "priors: topologies all alike",
         "bootstrap …",
         "support …",
         "training …",
     ]
-    assert [line.split()[1] for line in lines[5:15]] == [f"{step:,}" for step in range(4000, 40_001, 4000)]
-    assert lines[5] == (
+    assert [line.split()[1] for line in lines[6:16]] == [f"{step:,}" for step in range(4000, 40_001, 4000)]
+    assert lines[6] == (
         "step 4,000   temperature 2.5   bound -7110.02   ELBO -7110.20   12 topologies   250 steps/s   2 min left"
     )
-    assert lines[9] == (
+    assert lines[10] == (
         "step 20,000   temperature 1   bound -7110.02   ELBO -7110.20   12 topologies   250 steps/s   80 s left"
     )
-    assert lines[14].endswith("12 topologies   250 steps/s")
-    assert lines[15:] == ["evaluation …"]
+    assert lines[15].endswith("12 topologies   250 steps/s")
+    assert lines[16:] == ["evaluation …"]
 
 
 def test_several_runs_are_told_apart(capsys):
@@ -79,6 +89,7 @@ def test_several_runs_are_told_apart(capsys):
         display(training(5000, report(5000), run=2))
     assert told(capsys)[1:] == [
         "model HKY85; branch lengths by edge; 40,000 steps; 2 runs; run directory primates-run",
+        "priors: topologies all alike",
         "run 1: training …",
         "run 2: training …",
         "run 2: step 4,000   temperature 2.5   bound -7110.02   ELBO -7110.20   1 topology   1 step skipped",

@@ -53,7 +53,7 @@ class Terminal(io.StringIO):
 
 
 def overview(runs: int = 1, source: str = "primates") -> Overview:
-    return Overview(source, SUMMARY, "HKY85", "edge", STEPS, runs, Path("primates-run"))
+    return Overview(source, SUMMARY, "HKY85", {"topologies": "all alike"}, "edge", STEPS, runs, Path("primates-run"))
 
 
 def report(step: int, *, bound: float = -7110.02, skipped: int = 0, temperature: float = 1.0) -> Report:

@@ -15,7 +15,17 @@ from phloem.trees.topology import TopologyBatch, TopologyIndex
 from phloem.variational.families import Lognormal
 from support.known_posteriors import known
 from support.small_posteriors import no_parameters
-from support.weighted_priors import GAMMA_DIRICHLET, INFERRED, MODELS, RATE, UNIFORM, Known, known_posterior, target_of
+from support.weighted_priors import (
+    FROM_EQUAL,
+    GAMMA_DIRICHLET,
+    INFERRED,
+    MODELS,
+    RATE,
+    UNIFORM,
+    Known,
+    known_posterior,
+    target_of,
+)
 
 STREAM = RandomStream(3, "chains")
 CHAINS = 3000
@@ -42,7 +52,7 @@ def check(posterior: Known, trees: ChainTrees) -> None:
     expected, noise = len(last) * probabilities, 1 + len(last) / posterior.worth
     surplus = (np.bincount(number, minlength=len(expected)) - expected) ** 2 / expected / noise
     assert stats.chi2.sf(surplus.sum(), len(expected) - 1) > 1e-3
-    mine = np.hstack([trees.branch_lengths[last, :-1], trees.theta[last]])
+    mine = np.hstack([trees.branch_lengths[last], trees.theta[last]])
     theirs = np.hstack([posterior.lengths, posterior.theta])
     for power in (0.5, 1.0):
         mean, variance = posterior.mean(np.abs(theirs) ** power)
@@ -57,7 +67,7 @@ def check(posterior: Known, trees: ChainTrees) -> None:
     ("model", "taxa"),
     [
         *((model, taxa) for model in MODELS for taxa in (4, 5, 6)),
-        *((model, 5) for model in (INFERRED, GAMMA_DIRICHLET, UNIFORM)),
+        *((model, 5) for model in (INFERRED, FROM_EQUAL, GAMMA_DIRICHLET, UNIFORM)),
     ],
 )
 def test_a_round_leaves_the_posterior_as_it_is(model, taxa):
@@ -69,7 +79,7 @@ def test_a_round_leaves_the_posterior_as_it_is(model, taxa):
     check(posterior, trees)
 
 
-@pytest.mark.parametrize("model", [*MODELS, INFERRED, GAMMA_DIRICHLET, UNIFORM])
+@pytest.mark.parametrize("model", [*MODELS, INFERRED, FROM_EQUAL, GAMMA_DIRICHLET, UNIFORM])
 def test_chains_find_the_posterior_from_anywhere(model):
     posterior = known_posterior(model, 5, 6)
     one = TopologyBatch.concatenate([posterior.topologies[:1]] * CHAINS)

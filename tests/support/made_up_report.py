@@ -64,6 +64,7 @@ def made_up_contents(taxa: tuple[str, ...] | int, trees: GroupedTrees | None = N
         title="primates",
         alignment=AlignmentSummary(len(taxa), 898, 413, 0.003, 377, 0, (), ()),
         model="JC69",
+        priors={"topologies": "all alike", "branch lengths": "exponential with rate 10"},
         parameters=(),
         parameter_values={},
         branches="edge",

@@ -8,6 +8,7 @@ import torch
 from phloem.config import ModelConfig
 from phloem.data.alignment import Alignment
 from phloem.data.patterns import compress
+from phloem.target.coordinates import Ratio, Shape, Shares
 from phloem.target.free_parameters import FreeParameters
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
@@ -22,16 +23,16 @@ MODELS = {
     "JC": jc69(),
     "GTR+I+G": gtr([1, 3, 0.5, 0.7, 4, 1], [0.3, 0.2, 0.15, 0.35], SiteRates(shape=0.6, invariant=0.2)),
 }
-INFERRED = "HKY+G2, inferred"
+INFERRED, FROM_EQUAL = "HKY+G2, inferred", "SYM, inferred"  # the second begins as JC
 GAMMA_DIRICHLET, UNIFORM = "JC, gamma-Dirichlet", "JC, uniform"
 PRIORS = {GAMMA_DIRICHLET: GammaDirichletPrior(2.0, 2.0), UNIFORM: UniformPrior(0.2)}
 
 
 def target_of(alignment: Alignment, model: str) -> TreePosterior:
     patterns, prior = compress(alignment), PRIORS.get(model, TreePrior(RATE))
-    if model != INFERRED:
+    if model not in (INFERRED, FROM_EQUAL):
         return TreePosterior(TreeLikelihood(patterns, MODELS.get(model, jc69()), threads=1), prior)
-    config = ModelConfig("HKY+G2")
+    config = ModelConfig(model.partition(",")[0])
     fixed = build_model(config, patterns)
     likelihood = TreeLikelihood(patterns, fixed, threads=1, states_differ=True)
     return TreePosterior(likelihood, prior, FreeParameters.of(config, fixed))
@@ -48,12 +49,19 @@ def draw_lengths(random: np.random.Generator, prior: LengthPrior, count: int, br
 
 
 def draw_theta(random: np.random.Generator, target: TreePosterior, count: int) -> np.ndarray:
-    """Coordinates of κ, frequencies and shape from their priors, if they are inferred."""
-    if target.parameters is None:
-        return no_parameters(count)
-    share, frequencies = random.random((count, 1)), random.dirichlet(np.ones(4), count)
-    log_ratios = np.log(frequencies[:, :3] / frequencies[:, 3:])
-    return np.hstack([np.log(share / (1 - share)), log_ratios, np.log(random.exponential(1, (count, 1)))])
+    """Coordinates of what is inferred, from the priors."""
+    columns = [no_parameters(count)]
+    for one in target.parameters.inferred if target.parameters else ():
+        if isinstance(one.kind, Shares):
+            shares = random.dirichlet(np.ones(len(one.kind.names)), count)
+            columns.append(np.stack([one.kind.coordinates(row) for row in shares]))
+        elif isinstance(one.kind, Ratio):
+            share = random.random((count, 1))
+            columns.append(np.log(share / (1 - share)))
+        else:
+            assert isinstance(one.kind, Shape)
+            columns.append(np.log(random.exponential(1, (count, 1))))
+    return np.hstack(columns)
 
 
 class Known:

@@ -10,7 +10,7 @@ from scipy import integrate, stats
 from phloem.config import ModelConfig
 from phloem.data.patterns import compress
 from phloem.errors import BadArgument
-from phloem.target.coordinates import Ratio, Shape, Share, Shares
+from phloem.target.coordinates import Multipliers, Ratio, Shape, Share, Shares
 from phloem.target.free_parameters import FreeParameters, model_in_words
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
@@ -54,19 +54,22 @@ def test_a_density_of_coordinates_is_that_of_the_parameter_and_integrates_to_one
 
 @pytest.mark.parametrize("count", [2, 4, 6])
 def test_shares_are_uniform(count):
-    kind = Shares(tuple(f"x{number}" for number in range(count)))
+    kind = Shares(tuple(f"x{number}" for number in range(count)), 1)
     drawn = np.random.default_rng(1).dirichlet(np.ones(count), 20)
     coordinates = np.stack([kind.coordinates(row) for row in drawn])
     np.testing.assert_allclose(kind.values(coordinates), drawn)
     step = 1e-6
     for row, coordinate, value in zip(drawn, coordinates, kind.log_prior(coordinates)[0], strict=True):
         steps = step * np.eye(count - 1)
-        jacobian = (kind.values(coordinate + steps) - kind.values(coordinate - steps))[:, :-1] / (2 * step)
+        jacobian = np.delete(kind.values(coordinate + steps) - kind.values(coordinate - steps), 1, axis=1) / (2 * step)
         expected = stats.dirichlet.logpdf(row, np.ones(count)) + np.linalg.slogdet(jacobian)[1]
         assert value == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("kind", [Shares(("a", "b", "c")), *(kind for kind, _ in ONE_NUMBER.values())])
+SHARES = [Shares(("a", "b", "c"), 0), Multipliers(("a", "b", "c"), np.array([3, 7, 2]))]
+
+
+@pytest.mark.parametrize("kind", [*SHARES, *(kind for kind, _ in ONE_NUMBER.values())])
 def test_slopes_of_priors_and_values_by_differences(kind):
     random = np.random.default_rng(2)
     places, by_values = random.normal(size=(5, kind.dimension)), random.normal(size=(5, len(kind.names)))

@@ -20,6 +20,7 @@ from phloem.runs.driver import Interrupted, RunRequest
 from phloem.tasks import compare as task
 from phloem.tasks.compare import (
     COMPARISON,
+    SETTINGS,
     STRENGTHS,
     UNDECIDED,
     USUAL_MODELS,
@@ -161,7 +162,7 @@ def test_every_model_is_a_run_and_all_have_the_same_bootstrap_trees(finished):
     out, found = finished
     assert [model.name for model in found.models] == ["HKY", "JC"]
     assert [model.parameters for model in found.models] == [4, 0]
-    assert {path.name for path in out.iterdir()} == {".lock", COMPARISON, "bootstrap", "HKY", "JC"}
+    assert {path.name for path in out.iterdir()} == {".lock", COMPARISON, SETTINGS, "bootstrap", "HKY", "JC"}
     assert len([*(out / "bootstrap").glob("*.nwk.gz")]) == 2
     for name in ("HKY", "JC"):
         posterior = phloem.load_posterior(out / name)
@@ -301,3 +302,18 @@ def test_limits_of_words_rise():
     limits = [limit for limit, _ in STRENGTHS]
     assert limits == sorted(limits)
     assert limits[-1] == math.inf
+
+
+def test_a_comparison_that_is_stopped_in_the_bootstrap_knows_its_settings(monkeypatch):
+    def stop(_self, _threads, *, progress):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(task.SupportSource, "make_bootstrap", stop)
+        with pytest.raises(KeyboardInterrupt):
+            compare_models(request("JC,K80"))
+    with pytest.raises(FileProblem, match=saying("models … seed is 1, not 2")):
+        compare_models(request(resume=True)._replace(settings=[{"seed": 2}]))
+    found = compare_models(request(resume=True))
+    assert {model.name for model in found.measured} == {"JC", "K80"}
+    assert infer_run(Path("models/JC")).read_config().training.steps == 5

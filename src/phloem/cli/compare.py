@@ -25,7 +25,7 @@ from phloem.errors import StoppedByUser
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from phloem.tasks.compare import ComparedModel, Comparison, Measured
+    from phloem.tasks.compare import ComparedModel, Comparison
 
 FAILED = 1
 NARROW = 96  # columns of a terminal with less room than all columns of the table need
@@ -92,8 +92,6 @@ def compare(
     If the run of one model fails, the others go on, and the exit code is 1.
     """
     out = out or default_directory(alignment)
-    if not resume:
-        settings.resolve()  # bad settings are reported before numba and torch are loaded
 
     from phloem.display.bar import progress_bar
     from phloem.display.lines import choose_display
@@ -142,8 +140,9 @@ def print_comparison(comparison: "Comparison") -> None:
     width = terminal_width()
     for paragraph in conclusions(comparison):
         print("\n".join(["", *textwrap.wrap(paragraph, width)]))
-    best = comparison.models[0].directory
-    print(f"\nEvery model is a run in {comparison.subject.directory}, for all commands: phloem report {best}")
+    print(f"""
+each model is a run in {comparison.subject.directory}, open to all commands:
+  phloem report {comparison.models[0].directory}""")
 
 
 def _table(comparison: "Comparison", *, is_narrow: bool) -> "Table":
@@ -165,6 +164,8 @@ def _table(comparison: "Comparison", *, is_narrow: bool) -> "Table":
     if is_narrow:
         del columns["params"], columns["time"]
     table = plain_table(*columns, left=("model", "evidence", "verdict"))
+    if is_narrow:
+        table.padding = (0, 2, 0, 0)
     for column in table.columns:
         column.no_wrap = column.header not in ("evidence", "verdict")
     for row in zip(*columns.values(), strict=True):
@@ -172,8 +173,9 @@ def _table(comparison: "Comparison", *, is_narrow: bool) -> "Table":
     return table
 
 
-def _with_error(found: "Measured | None") -> str:
-    return "" if found is None else f"{found.value:.3f} ± {found.error:.3f}"
+def _with_error(found: tuple[float, float] | None) -> str:
+    """A value with its standard error."""
+    return "" if found is None else f"{found[0]:.3f} ± {found[1]:.3f}"
 
 
 def _verdict(model: "ComparedModel") -> str:

@@ -58,6 +58,15 @@ def infer(
         ),
     ] = None,
     long_names: LongNames = False,
+    mrbayes: Annotated[
+        bool, typer.Option("--mrbayes/--no-mrbayes", help="Take model and priors from a NEXUS file's MrBayes block.")
+    ] = True,
+    write_mrbayes: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Also write alignment, model and priors for MrBayes there.", show_default="none"
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in the directory, if there is one.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run in the directory.")] = False,
     checkpoint_every: Annotated[str, typer.Option(metavar="TIME", help=CHECKPOINT_HELP)] = "2m",
@@ -81,7 +90,9 @@ def infer(
     if out is None and alignment is None:
         raise BadArgument("name an alignment, or a run to resume: phloem infer --resume --out DIR")
     out = out or default_directory(str(alignment))
-    if not resume:
+    from phloem.tasks.mrbayes_settings import may_have_block
+
+    if not (resume or (mrbayes and may_have_block(str(alignment)))):
         settings.resolve()  # bad settings are reported before numba and torch are loaded
 
     from phloem.display.lines import choose_display
@@ -91,7 +102,16 @@ def infer(
 
     options = RunOptions(threads, parse_interval(checkpoint_every), tensorboard)
     run = RunRequest(out, resume, force, shlex.join(sys.argv), options)
-    request = InferRequest(alignment, run, trees or (), settings.preset, settings.layers(), long_names=long_names)
+    request = InferRequest(
+        alignment,
+        run,
+        trees or (),
+        settings.preset,
+        settings.layers(),
+        long_names=long_names,
+        mrbayes=mrbayes,
+        mrbayes_file=write_mrbayes,
+    )
     try:
         with choose_display(plain=plain, quiet=quiet) as show:
             posterior = run_inference(request, show)

@@ -94,6 +94,7 @@ class MrBayesBlock:
     parts: tuple[PartSettings, ...]
     partition: SitePartition | None  # None: all sites are one part
     groups: Mapping[str, tuple[int, ...]]  # a number per part for each of LINKABLE; unlinked parts have different ones
+    sets_model: bool  # whether it says anything of model, priors or parts; if not, MrBayes' defaults are not meant
     outgroup: str | None
     constraints: tuple[Constraint, ...]
     excluded_sites: tuple[int, ...]  # counted from 0
@@ -202,6 +203,7 @@ class _Reader:
         self.constraints: list[Constraint] = []
         self.excluded: set[int] = set()
         self.deleted: set[str] = set()
+        self.sets_model = False
         self.of_the_program: list[str] = []
         self.ignored: list[str] = []
         self._forget_models(1)
@@ -240,6 +242,7 @@ class _Reader:
             "restore": self._delete,
         }
         self.was_set = self.was_set or keyword in ("lset", "prset", "link", "unlink")
+        self.sets_model = self.sets_model or self.was_set
         if keyword in handlers:
             handlers[keyword](command)
         elif keyword in OF_THE_PROGRAM:
@@ -258,6 +261,7 @@ class _Reader:
             parts=tuple(self.parts),
             partition=self.partition,
             groups={parameter: tuple(self.groups[parameter]) for parameter in LINKABLE},
+            sets_model=self.sets_model,
             outgroup=self.outgroup,
             constraints=tuple(one._replace(is_enforced=one.name in self.enforced[0]) for one in self.constraints),
             excluded_sites=tuple(sorted(self.excluded)),
@@ -305,6 +309,7 @@ class _Reader:
             self.ignored.append(
                 f"{self.where} partition: undoes lset, prset, link and unlink before it, as in MrBayes."
             )
+        self.sets_model = True
         self.partition = None if chosen.lower() in (DEFAULT, "1") else self.sets.partition(chosen)
         self._forget_models(len(self.partition) if self.partition else 1)
 

@@ -6,7 +6,7 @@ ever taken for punctuation. Every step reads its text once: the time grows with 
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from phloem.data.alignment import letter_for
@@ -24,6 +24,7 @@ NUCLEOTIDE_TYPES = ("dna", "rna", "nucleotide")
 DATA_BLOCKS = ("data", "characters")
 SETTINGS = ("dimensions", "format")
 BOOKKEEPING = {"title", "link", "blockid", "dimensions", "taxlabels"}
+SETS = ("charset", "partition", "charpartition", "taxset")
 LEAVES_OUT = ("exset", "exclude", "eliminate", "delete")  # sites or taxa
 COUNTS: tuple[str, ...] = ("ntax", "nchar")
 LARGEST_COUNT = 10**9
@@ -238,6 +239,13 @@ def _check_counts(source: str, records: Records, stated: dict[str, int]) -> None
             raise AlignmentError(
                 f"{source}: the NEXUS file says {key}={count}, but its matrix has {found[key]}. Correct one of them."
             )
+
+
+def beside_mrbayes(ignored: Sequence[Statement]) -> list[Statement]:
+    """All but the commands of a MRBAYES block and the sets that it can refer to, if there is such a block."""
+    if not any(one.block == "mrbayes" for one in ignored):
+        return [*ignored]
+    return [one for one in ignored if one.block != "mrbayes" and one.keyword not in SETS]
 
 
 def describe_ignored(ignored: Iterable[Statement]) -> str:

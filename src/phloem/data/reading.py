@@ -16,7 +16,7 @@ from Bio.SeqIO.FastaIO import SimpleFastaParser
 
 from phloem.arguments import checked
 from phloem.data.alignment import Alignment
-from phloem.data.nexus import describe_ignored, is_nexus, parse_nexus
+from phloem.data.nexus import beside_mrbayes, describe_ignored, is_nexus, parse_nexus
 from phloem.errors import AlignmentError, FileProblem, InputWarning, counted, listed, quoted
 from phloem.storage.files import read_bytes
 
@@ -173,18 +173,23 @@ def load_alignment(path: str | Path, *, long_names: bool = False) -> LoadedAlign
     return parse_alignment(read_bytes(find_alignment(path)), source=str(path), long_names=long_names)
 
 
-def parse_alignment(content: bytes, *, source: str = "alignment", long_names: bool = False) -> LoadedAlignment:
-    """The alignment in the content of a file."""
+def parse_alignment(
+    content: bytes, *, source: str = "alignment", long_names: bool = False, mrbayes: bool = False
+) -> LoadedAlignment:
+    """The alignment in the content of a file.
+
+    mrbayes: whether somebody else says what of a MRBAYES block is not used.
+    """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         raise AlignmentError(f"{source}: not a text file (byte {problem.start + 1}). Give an alignment.") from None
-    records, note = _parse(source, text, long_names)
+    records, note = _parse(source, text, long_names, mrbayes)
     alignment = Alignment.from_sequences([name for name, _ in records], [row for _, row in records], source)
     return LoadedAlignment(alignment, (f"{source}: {note}.",) if note else ())
 
 
-def _parse(source: str, text: str, long_names: bool) -> _Parsed:
+def _parse(source: str, text: str, long_names: bool, mrbayes: bool) -> _Parsed:
     start = text.lstrip()[:200]
     if not start:
         raise AlignmentError(f"{source}: is empty.")
@@ -192,7 +197,7 @@ def _parse(source: str, text: str, long_names: bool) -> _Parsed:
         return _parse_fasta(source, text, long_names)
     if is_nexus(start.encode()):
         found = parse_nexus(source, text)
-        return _Parsed(found.records, describe_ignored(found.ignored))
+        return _Parsed(found.records, describe_ignored(beside_mrbayes(found.ignored) if mrbayes else found.ignored))
     if start.startswith("# STOCKHOLM"):
         return parse_stockholm(source, text)
     if re.match(r"(CLUSTAL|MUSCLE|PROBCONS|Kalign|MSAPROBS)\b", start):

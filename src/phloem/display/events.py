@@ -1,5 +1,6 @@
 """What a display shows of a run: what it is about to do, where it is, and lines for the user."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,7 @@ class Overview(NamedTuple):
     source: str  # the alignment as the user named it
     alignment: "AlignmentSummary"
     model: str  # the substitution model in words
+    priors: Mapping[str, str]  # by what they are about
     branches: str  # the branch-length model
     steps: int  # of training, at most
     runs: int

@@ -204,7 +204,9 @@ def overview_lines(overview: "Overview") -> list[str]:
     plan.append(counted(overview.steps, "step"))
     if overview.runs > 1:
         plan.append(f"{overview.runs} runs")
+    priors = "; ".join(f"{about} {printable(prior)}" for about, prior in overview.priors.items())
     lines.append("; ".join([*plan, f"run directory {printable(str(overview.directory))}"]))
+    lines.append(f"priors: {priors}")
     return lines
 
 

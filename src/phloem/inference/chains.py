@@ -18,6 +18,7 @@ from phloem.arrays import FloatArray, IntArray, LongArray
 from phloem.errors import BadArgument
 from phloem.inference.draws import Draws, resample
 from phloem.inference.evaluation import CHUNK_NODES
+from phloem.kernels.likelihood.pruning import Rates
 from phloem.kernels.search.chain import ChainTables
 from phloem.random_streams import RandomStream
 from phloem.search.surface import SearchTree, Surface
@@ -183,9 +184,9 @@ def run_chains(
         raise BadArgument("chains: they know phloem's own priors on lengths, and one model for all sites.")
     if rounds < 1:
         raise BadArgument(f"{rounds} rounds: ask for at least one.")
-    surface = Surface(target.likelihood.patterns, model)
     chains, nodes = len(starts.topologies), starts.topologies.node_count
     terms = prior.terms(starts.topologies.branch_count)
+    surface = Surface(target.likelihood.patterns, model, states_differ=target.parameters is not None)
     left_out, every, rows = kept_rounds(chains, rounds, nodes)
     states = _States.at(starts, SearchTree(surface), stream)
     key = stream.named("moves").key()
@@ -204,11 +205,13 @@ def run_chains(
             theta[:, row] = models.theta
 
     def advance_trees(first_row: int, last_row: int, rounds_a_row: int) -> None:
+        rates = None if target.parameters is None else models.rates()
+
         def work(first: int, last: int) -> None:
             tree, sites, total = SearchTree(surface), np.empty(surface.width), np.empty(1)
             for chain in range(first, last):
-                if target.parameters is not None:
-                    tree.take_model(target.parameters.model(models.theta[chain]))
+                if rates is not None:
+                    tree.take_rates(rates, chain)
                 own = _States(*(array[chain] for array in states))
                 tree.restore((own.parents, own.children, own.lengths))
                 tables = ChainTables(*terms[1:], total, key, own.counters, own.places, own.changes, sites)
@@ -250,6 +253,11 @@ class _ChainModels:
         self._factor = starts.factor
         self._random = stream.generator()
         self.theta = starts.theta.copy()  # (chains, dimension)
+
+    def rates(self) -> Rates:
+        """The model of every chain as tables."""
+        assert self._target.parameters is not None
+        return self._target.parameters.at(self.theta).rates.tables
 
     def move(self, topologies: TopologyBatch, branch_lengths: FloatArray) -> None:
         """Move the parameters of every chain, whose trees are these."""

@@ -30,6 +30,7 @@ class ReportContents:
     title: str  # the alignment's name
     alignment: AlignmentSummary
     model: str  # of substitution, in words
+    priors: Mapping[str, str]  # by what they are about
     parameters: "Sequence[ParameterEstimate]"  # of it, as far as they are inferred
     parameter_values: Mapping[str, FloatArray]  # the same, in each of the draws, (draws,)
     branches: str  # "edge" …

@@ -8,6 +8,7 @@ import numpy as np
 
 from phloem.arrays import FloatArray, IntArray, RealArray, WordArray
 from phloem.data.patterns import SitePatterns, merge_relabelled
+from phloem.kernels.likelihood.pruning import Rates
 from phloem.kernels.search.branch import LANES, MATRIX, BranchTables, PatternTables, RateTables
 from phloem.kernels.search.chain import ChainTables, run_chain
 from phloem.kernels.search.moves import cut_off, graft_into, score_interchanges, score_regrafts
@@ -25,8 +26,11 @@ def search_patterns(patterns: SitePatterns, model: SubstitutionModel) -> SitePat
     return merge_relabelled(patterns) if model.is_jukes_cantor else patterns
 
 
-def rate_tables(model: SubstitutionModel) -> RateTables:
-    """Eigenvalues and vectors of the symmetrised rate matrix, for every rate category."""
+def rate_tables(model: SubstitutionModel, *, equal: bool) -> RateTables:
+    """Eigenvalues and vectors of the symmetrised rate matrix, for every rate category.
+
+    equal: whether the model treats all states alike and this is used.
+    """
     symmetric, root = (part.detach().numpy() for part in symmetrize(model.rate_matrix(), model.frequencies))
     # Not torch's solver: its last digits differ, and what a seeded search finds depends on them.
     values, vectors = np.linalg.eigh(symmetric)
@@ -37,11 +41,11 @@ def rate_tables(model: SubstitutionModel) -> RateTables:
     spectral = np.ascontiguousarray((vectors * root[:, None]).T)
     shares = model.site_rates.weights().detach().numpy()[:, None, None]
     return RateTables(
-        equal=int(model.is_jukes_cantor),
+        equal=int(equal),
         frequencies=frequencies,
         spectral=spectral,
         exponents=exponents,
-        terms=np.array([0.0, values[1]]) if model.is_jukes_cantor else np.append(0.0, exponents[:, 1:]),
+        terms=np.array([0.0, values[1]]) if equal else np.append(0.0, exponents[:, 1:]),
         one_end=(shares * np.concatenate([frequencies[None], spectral[1:]])).astype(np.float32),
         other_end=spectral.astype(np.float32),
     )
@@ -51,9 +55,34 @@ def pattern_tables(patterns: SitePatterns, model: SubstitutionModel) -> PatternT
     """Weights of the patterns, and the likelihoods of those that may be constant at invariant sites."""
     constant = np.zeros(len(patterns))
     if model.site_rates.invariant is not None:
-        common = np.bitwise_and.reduce(patterns.states, axis=0)[:, None] >> np.arange(4) & 1  # (patterns, 4)
-        constant = model.site_rates.invariant.item() * (common @ model.frequencies.detach().numpy())
+        constant = model.site_rates.invariant.item() * (common_states(patterns) @ model.frequencies.detach().numpy())
     return PatternTables(_in_blocks(patterns.counts, 0.0), _in_blocks(constant, 0.0), int(constant.any()))
+
+
+def common_states(patterns: SitePatterns) -> FloatArray:
+    """1 for each state that all tips may have, (patterns, 4)."""
+    common = np.bitwise_and.reduce(patterns.states, axis=0)[:, None] >> np.arange(4) & 1
+    return np.asarray(common, np.float64)
+
+
+def rate_tables_of(rates: Rates, number: int, categories: int) -> RateTables:
+    """The same of one of several models of the likelihood's, in which states differ.
+
+    categories: as many as there are, without those that fill up the likelihood's tables.
+    """
+    frequencies, left = rates.frequencies[number, 0], rates.left[number, 0]
+    values, spectral = rates.values[number, 0, ::-1], left[::-1]  # that of zero comes first
+    exponents = rates.rates[number, 0, :categories, None] * values
+    shares = rates.weights[number, 0, :categories, None, None]
+    return RateTables(
+        equal=0,
+        frequencies=frequencies,
+        spectral=np.ascontiguousarray(spectral),
+        exponents=exponents,
+        terms=np.append(0.0, exponents[:, 1:]),
+        one_end=(shares * np.concatenate([frequencies[None], spectral[1:]])).astype(np.float32),
+        other_end=np.ascontiguousarray(spectral, np.float32),
+    )
 
 
 def tip_rows(patterns: SitePatterns) -> RealArray:
@@ -80,15 +109,26 @@ def _aligned(shape: tuple[int, ...]) -> RealArray:
 class Surface:
     """What all trees of a search have in common."""
 
-    def __init__(self, patterns: SitePatterns, model: SubstitutionModel) -> None:
-        self.patterns = search_patterns(patterns, model)
+    def __init__(self, patterns: SitePatterns, model: SubstitutionModel, *, states_differ: bool = False) -> None:
+        """states_differ: whether models that treat states differently follow, whatever this one does."""
+        equal = model.is_jukes_cantor and not states_differ
+        self.patterns = search_patterns(patterns, model) if equal else patterns
         self.model = model
-        self.rates = rate_tables(model)
+        self.rates = rate_tables(model, equal=equal)
         self.tables = pattern_tables(self.patterns, model)
+        self._common = common_states(self.patterns)
         rows = tip_rows(self.patterns)
         self.tips = _aligned(rows.shape)
         self.tips[...] = rows
         self.taxon_keys = np.ascontiguousarray(taxon_keys(len(patterns.taxa))[:, 0])
+
+    def with_rates(self, rates: Rates, number: int) -> "Surface":
+        """The same alignment under another model, with as many rate categories."""
+        other = copy(self)
+        other.rates = rate_tables_of(rates, number, len(self.rates.exponents))
+        constant = self._common @ rates.invariant[number, 0]
+        other.tables = PatternTables(self.tables.weights, _in_blocks(constant, 0.0), int(constant.any()))
+        return other
 
     @property
     def taxon_count(self) -> int:
@@ -108,13 +148,6 @@ class Surface:
             growth=np.empty((3, terms), np.float32),
             logarithms=np.empty((blocks, LANES)),
         )
-
-    def with_model(self, model: SubstitutionModel) -> "Surface":
-        """The same alignment under another model of the same kind, with as many rate categories."""
-        other = copy(self)
-        other.model, other.rates = model, rate_tables(model)
-        other.tables = pattern_tables(self.patterns, model)
-        return other
 
 
 class ScoredMoves(NamedTuple):
@@ -149,9 +182,9 @@ class SearchTree:
         self._branch = surface.branch_tables()
         self.sites = np.empty(surface.width)  # log-likelihoods of the patterns after the last smoothing
 
-    def take_model(self, model: SubstitutionModel) -> None:
-        """Be under another model of the same kind."""
-        self._surface = self._surface.with_model(model)
+    def take_rates(self, rates: Rates, number: int) -> None:
+        """Be under another of several models."""
+        self._surface = self._surface.with_rates(rates, number)
 
     def place(self, topology: TopologyBatch, lengths: FloatArray) -> None:
         """Become another tree."""

@@ -1,6 +1,6 @@
 """Unconstrained coordinates of a substitution model's parameters, and MrBayes' priors on them.
 
-    exchangeabilities, frequencies    shares x that sum to 1, Dirichlet(1, …, 1);    θ_i = log(x_i / x_last)
+    exchangeabilities, frequencies    shares x that sum to 1, Dirichlet(1, …, 1);       θ_i = log(x_i / x_base)
     kappa                             κ/(1+κ) uniform on (0, 1), which is Beta(1, 1);   θ = log κ
     shape of gamma rates              Exponential(1);                                   θ = log α
     proportion of invariant sites     uniform on (0, 1);                                θ = log p/(1-p)
@@ -19,7 +19,7 @@ from scipy.special import expit, log_expit
 from phloem.arrays import FloatArray, LongArray
 from phloem.config.model import SHAPES
 
-FARTHEST = 20.0  # logarithm of a ratio: beyond it the likelihood stays as it is, the prior does not
+FARTHEST = 15.0  # logarithm of a ratio: beyond it the likelihood stays as it is, the prior does not
 
 
 class Coordinates(ABC):
@@ -27,6 +27,11 @@ class Coordinates(ABC):
 
     names: tuple[str, ...]  # of the parameters
     dimension: int  # how many coordinates
+
+    @property
+    @abstractmethod
+    def prior(self) -> str:
+        """The prior in words, as in `Exponential(1)`."""
 
     @abstractmethod
     def values(self, coordinates: FloatArray) -> FloatArray:
@@ -46,35 +51,45 @@ class Coordinates(ABC):
 
 
 class Shares(Coordinates):
-    """Parameters that sum to 1, uniformly distributed."""
+    """Parameters that sum to 1, uniformly distributed. base: whose ratios to the others are the coordinates.
 
-    def __init__(self, names: tuple[str, ...]) -> None:
+    A share that may be near zero is a bad base: all coordinates would have its long tail.
+    """
+
+    def __init__(self, names: tuple[str, ...], base: int) -> None:
         self.names = names
         self.dimension = len(names) - 1
+        self._base = base
+        self._others = np.delete(np.arange(len(names)), base)
+
+    @property
+    def prior(self) -> str:
+        """In words."""
+        return f"Dirichlet({', '.join('1' for _ in self.names)})"
 
     def values(self, coordinates: FloatArray) -> FloatArray:
         """Shares, (trees, parameters)."""
         return np.asarray(np.exp(self._logs(np.clip(coordinates, -FARTHEST, FARTHEST))))
 
     def coordinates(self, values: FloatArray) -> FloatArray:
-        """Logarithms of the ratios to the last."""
-        return np.asarray(np.log(values[:-1] / values[-1]))
+        """Logarithms of the ratios to the base."""
+        return np.asarray(np.log(values[self._others] / values[self._base]))
 
     def log_prior(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
         """log Γ(k) + Σ log x, as the Jacobian is the product of all shares."""
         logs = self._logs(coordinates)
-        slope = 1.0 - len(self.names) * np.exp(logs[:, :-1])
+        slope = 1.0 - len(self.names) * np.exp(logs[:, self._others])
         return math.lgamma(len(self.names)) + logs.sum(axis=1), slope
 
     def pull_back(self, values: FloatArray, by_values: FloatArray) -> FloatArray:
         """The gradient for the coordinates."""
         mean = (values * by_values).sum(axis=1, keepdims=True)
-        return np.asarray((values * (by_values - mean))[:, :-1])
+        return np.asarray((values * (by_values - mean))[:, self._others])
 
     def _logs(self, coordinates: FloatArray) -> FloatArray:
         """Logarithms of the shares; scipy's function would take ten times as long for so few numbers."""
         ratios = np.zeros((len(coordinates), len(self.names)))
-        ratios[:, :-1] = coordinates
+        ratios[:, self._others] = coordinates
         ratios -= ratios.max(axis=1, keepdims=True)
         return np.asarray(ratios - np.log(np.exp(ratios).sum(axis=1, keepdims=True)))
 
@@ -84,8 +99,13 @@ class Multipliers(Shares):
     """Rates of the parts of an alignment, 1 on average over its sites. sizes: sites of each part."""
 
     def __init__(self, names: tuple[str, ...], sizes: LongArray) -> None:
-        super().__init__(names)
+        super().__init__(names, int(np.argmax(sizes)))
         self._scales = sizes.sum() / sizes
+
+    @property
+    def prior(self) -> str:
+        """In words."""
+        return f"{super().prior}, weighted by numbers of sites"
 
     def values(self, coordinates: FloatArray) -> FloatArray:
         """The rates, (trees, parameters)."""
@@ -108,6 +128,11 @@ class Ratio(Coordinates):
 
     def __init__(self, name: str) -> None:
         self.names = (name,)
+
+    @property
+    def prior(self) -> str:
+        """In words."""
+        return "Beta(1, 1) of its share, kappa over 1 + kappa"
 
     def values(self, coordinates: FloatArray) -> FloatArray:
         """The ratio, (trees, 1)."""
@@ -134,6 +159,11 @@ class Shape(Coordinates):
 
     def __init__(self, name: str = "alpha") -> None:
         self.names = (name,)
+
+    @property
+    def prior(self) -> str:
+        """In words."""
+        return "Exponential(1)"
 
     def values(self, coordinates: FloatArray) -> FloatArray:
         """The shape, (trees, 1), within what can be computed."""
@@ -162,6 +192,11 @@ class Share(Coordinates):
 
     def __init__(self, name: str) -> None:
         self.names = (name,)
+
+    @property
+    def prior(self) -> str:
+        """In words."""
+        return "Uniform(0, 1)"
 
     def values(self, coordinates: FloatArray) -> FloatArray:
         """The proportion, (trees, 1)."""

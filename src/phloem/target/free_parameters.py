@@ -20,6 +20,7 @@ from phloem.target.rates import ModelRates, Parameters, gamma_of, repeated, stac
 from phloem.target.substitution import SubstitutionModel
 
 STATES = "ACGT"
+TRANSITION = 1  # A↔G, hardly ever the rarest of exchanges
 RATE_NAMES = tuple(f"r({STATES[i]}<->{STATES[j]})" for i, j in ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)))
 FREQUENCY_NAMES = tuple(f"pi({state})" for state in STATES)
 SETTINGS = ("kappa", "rates", "frequencies", "alpha", "invariant")  # in the order of the parameters
@@ -208,9 +209,9 @@ def _kinds(setting: str, model: str, suffix: str) -> list[tuple[str, Coordinates
         names = ("kappa(A<->G)", "kappa(C<->T)") if model == "TN93" else ("kappa",)
         return [("kappa", Ratio(name + suffix)) for name in names]
     if setting == "rates":
-        return [("exchangeabilities", Shares(tuple(name + suffix for name in RATE_NAMES)))]
+        return [("exchangeabilities", Shares(tuple(name + suffix for name in RATE_NAMES), TRANSITION))]
     if setting == "frequencies":
-        return [("frequencies", Shares(tuple(name + suffix for name in FREQUENCY_NAMES)))]
+        return [("frequencies", Shares(tuple(name + suffix for name in FREQUENCY_NAMES), 0))]
     if setting == "alpha":
         return [("shape", Shape("alpha" + suffix))]
     return [("invariant", Share("pinvar" + suffix))]

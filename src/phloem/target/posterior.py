@@ -15,6 +15,15 @@ from phloem.target.likelihood import TreeLikelihood
 from phloem.target.priors import LengthPrior, TreePrior, is_usual
 from phloem.trees.topology import TopologyBatch
 
+# Fields of inferred parameters.
+IN_WORDS = {
+    "kappa": "kappa",
+    "exchangeabilities": "exchangeabilities",
+    "frequencies": "frequencies",
+    "shape": "shape of gamma rates",
+    "invariant": "proportion of invariant sites",
+    "multiplier": "rates of parts",
+}
 # Log density of each tree with its lengths, (batch,), differentiable in the lengths.
 Prior = Callable[[TopologyBatch, Tensor], Tensor]
 
@@ -42,6 +51,15 @@ class TreePosterior:
     def dimension(self) -> int:
         """How many coordinates the model's parameters have; 0 if none are inferred."""
         return 0 if self.parameters is None else self.parameters.dimension
+
+    def priors_in_words(self) -> dict[str, str]:
+        """The priors, by what they are about."""
+        if not isinstance(self.prior, LengthPrior) or not is_usual(self.prior):
+            return {"topologies and branch lengths": "your own"}
+        found = {"topologies": "all alike", "branch lengths": self.prior.in_words()}
+        for one in self.parameters.inferred if self.parameters else ():
+            found[IN_WORDS[one.field]] = one.kind.prior
+        return found
 
     def log_joint(
         self,

@@ -39,6 +39,7 @@ from phloem.tasks.run_files import BOOTSTRAP, RunInputs, build_target, infer_run
 from phloem.tasks.support import SupportSource, Trees
 
 COMPARISON = "comparison.json"
+SETTINGS = "settings.toml"  # those that all runs share; the model is that of the bootstrap
 USUAL_MODELS = ("JC", "HKY", "HKY+G", "GTR+G", "GTR+I+G")
 # Kass & Raftery (1995), Journal of the American Statistical Association 90:773: up to so much of 2 ln B.
 STRENGTHS = ((2.0, "hardly worth a mention"), (6.0, "positive"), (10.0, "strong"), (math.inf, "very strong"))
@@ -159,7 +160,7 @@ class Comparison:
             "evidence_for_the_best": self.evidence(model) or None,
             "probability": self.probability(model),
             "trust": None if trust is None else {"level": trust.level, "advice": trust.advice},
-            "seconds": round(model.seconds, 1),
+            "seconds": model.seconds,
             "problem": model.problem or None,
         }
 
@@ -204,11 +205,12 @@ def compare_models(request: CompareRequest, displays: Displays = NO_DISPLAYS) ->
         for run in runs.values()
     ]
     richest = _richest(models, alignment)
-    configs = [_with_bootstrap_under(richest, config) for config in _configs(request, models, saved)]
-    _check_same_settings(directory, configs, saved)
+    configs = [_with_bootstrap_under(richest, config) for config in _configs(request, models, saved, earlier.config)]
+    _check_same_settings(directory, configs, [one.config or earlier.config for one in saved])
     trees = _support_source(request, alignment, configs[models.index(richest)], saved)
     compared = [ComparedModel(name, run.path, seconds=earlier.seconds.get(name, 0.0)) for name, run in runs.items()]
     with _claimed(request.run):
+        write_text(directory / SETTINGS, INFER.to_toml(configs[models.index(richest)]))
         _save(Comparison.of(subject, compared))
         if trees is not None:
             with displays.bootstrap() as show:
@@ -222,7 +224,7 @@ def compare_models(request: CompareRequest, displays: Displays = NO_DISPLAYS) ->
                     compared[place] = _infer(request, compared[place], config, _without(said, progress))
             finally:
                 if not is_done:
-                    seconds = compared[place].seconds + time.monotonic() - began
+                    seconds = round(compared[place].seconds + time.monotonic() - began, 1)
                     compared[place] = replace(compared[place], seconds=seconds)
                 _save(Comparison.of(subject, compared))
     return Comparison.of(subject, compared)
@@ -290,12 +292,14 @@ def _refuse_model_settings(settings: Sequence[Layer]) -> None:
                 )
 
 
-def _configs(request: CompareRequest, models: Sequence[ModelConfig], saved: Sequence[Saved]) -> list[InferConfig]:
-    """The settings of every run. One that has not begun takes those of the others."""
-    begun = next((one.config for one in saved if one.config is not None), None)
+def _configs(
+    request: CompareRequest, models: Sequence[ModelConfig], saved: Sequence[Saved], shared: InferConfig | None
+) -> list[InferConfig]:
+    """The settings of every run: its own, or for one that has not begun those that were shared before, and changes."""
+    bases = [one.config or shared for one in saved]
     return [
-        replace(INFER.resolve(base=one.config or begun, preset=request.preset, settings=request.settings), model=model)
-        for one, model in zip(saved, models, strict=True)
+        replace(INFER.resolve(base=base, preset=request.preset, settings=request.settings), model=model)
+        for base, model in zip(bases, models, strict=True)
     ]
 
 
@@ -312,9 +316,9 @@ def _with_bootstrap_under(model: ModelConfig, config: InferConfig) -> InferConfi
     return replace(config, support=replace(config.support, model=iqtree_model(model)))
 
 
-def _check_same_settings(directory: Path, configs: Sequence[InferConfig], saved: Sequence[Saved]) -> None:
-    for config, one in zip(configs, saved, strict=True):
-        different = [] if one.config is None else INFER.differences(one.config, config)
+def _check_same_settings(directory: Path, configs: Sequence[InferConfig], before: Sequence[InferConfig | None]) -> None:
+    for config, one in zip(configs, before, strict=True):
+        different = [] if one is None else INFER.differences(replace(one, model=config.model), config)
         if different:
             raise FileProblem(
                 f"{directory}: is a comparison with other settings: {different[0]}. Leave the settings out to resume "
@@ -342,6 +346,7 @@ class _Earlier(NamedTuple):
 
     sha256: str = ""  # of its alignment
     seconds: Mapping[str, float] = MappingProxyType({})  # that each of its models has taken
+    config: InferConfig | None = None  # what its runs share, and a model
 
 
 def _earlier(run: RunRequest) -> _Earlier:
@@ -378,9 +383,11 @@ def _earlier(run: RunRequest) -> _Earlier:
     try:
         found = json.loads(read_bytes(path / COMPARISON))
         seconds = {str(row["model"]): float(row["seconds"]) for row in found["models"]}
-        return _Earlier(str(found["alignment"]["sha256"]), seconds)
+        sha256 = str(found["alignment"]["sha256"])
     except (ValueError, KeyError, TypeError):
         raise FileProblem(f"{path / COMPARISON}: is damaged. Start again with --force.") from None
+    settings = read_bytes(path / SETTINGS).decode(errors="replace")
+    return _Earlier(sha256, seconds, INFER.read_record(settings, str(path / SETTINGS)))
 
 
 @contextmanager
@@ -391,7 +398,7 @@ def _claimed(run: RunRequest) -> Iterator[None]:
         path.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as problem:
         raise cannot_write(path, problem) from None
-    refuse_links(path, (COMPARISON, LOCK, BOOTSTRAP))
+    refuse_links(path, (COMPARISON, SETTINGS, LOCK, BOOTSTRAP))
     check_can_write(path / COMPARISON)
     lock = FileLock(path / LOCK, timeout=0)
     try:

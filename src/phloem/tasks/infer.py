@@ -1,5 +1,6 @@
 """Alignment → posterior: read, support, model, train, evaluate, export; one run or several, new or resumed."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -14,12 +15,13 @@ from phloem.config.infer import INFER, USUAL_MODEL
 from phloem.config.partition import BY_CODON
 from phloem.config.settings import Layer
 from phloem.data.alignment import Alignment
+from phloem.data.mrbayes_block import MrBayesBlock
 from phloem.data.partitions import SitePartition, by_codon, read_partition
 from phloem.data.patterns import SitePatterns, compress, summarize
 from phloem.data.reading import load_alignment
 from phloem.display.events import Event, News, Notice, Overview
 from phloem.display.lines import choose_display
-from phloem.errors import BadArgument, FileProblem, counted
+from phloem.errors import BadArgument, FileProblem, counted, quoted
 from phloem.features.convolutions import Convolution
 from phloem.inference.chain_posterior import check_draws
 from phloem.inference.measurement import checked_measurement, measure
@@ -33,9 +35,12 @@ from phloem.runs.driver import Interrupted, RunOptions, RunRequest, Session, ses
 from phloem.runs.history import History, check_tensorboard
 from phloem.runs.several import complete_runs
 from phloem.search.replicates import alignment_hash
+from phloem.storage.files import check_can_write, write_text
 from phloem.target.free_parameters import model_in_words
 from phloem.target.posterior import Prior, TreePosterior
 from phloem.tasks.exports import make_exports
+from phloem.tasks.mrbayes_file import MrBayesFile, mrbayes_file, renamed_in_words
+from phloem.tasks.mrbayes_settings import TAKEN, block_settings, load_with_block, with_models
 from phloem.tasks.opening import combine_runs
 from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, branches_of, family_of
 from phloem.tasks.posterior import Posterior, TemporaryHome, TrainedRun, can_be_loaded, is_finished, load_posterior
@@ -83,23 +88,32 @@ class InferRequest(NamedTuple):
     own: OwnParts = NOTHING_OWN
     long_names: bool = False  # of a FASTA file
     bootstrap: Path | None = None  # the directory of bootstrap trees; by default one within the run's
+    mrbayes: bool = (
+        False  # whether a new run takes model and priors from the alignment's MRBAYES block, if there is one
+    )
+    mrbayes_file: Path | None = None  # where alignment, model and priors go for MrBayes
 
 
 def run_inference(request: InferRequest, progress: Progress) -> Posterior:
     """Infer a posterior, in a directory of its own that a stopped run resumes from."""
     options = _checked(request.run.options)
+    if request.mrbayes_file is not None:
+        _check_mrbayes_file(request.mrbayes_file, request.source)
     with session(infer_run(request.run.directory), request.run) as directory:
         is_first_use = compiled_count() == 0  # reading trees is a use already
         saved = _find_saved(directory, progress)
-        config = INFER.resolve(base=request.base or saved.config, preset=request.preset, settings=request.settings)
+        source, alignment, block = _read_alignment(request, saved, progress)
+        settings = [*_block_settings(source, block, request, progress), *request.settings]
+        config = INFER.resolve(base=request.base or saved.config, preset=request.preset, settings=settings)
         config = request.own.recorded(config)
         saved.check_config(config, run_configs(config))
-        source, alignment = _read_alignment(request, saved, progress)
         trees = _support_source(source, alignment, config, request, saved)
-        patterns = compress(alignment, _partition(alignment, config, saved, progress))
+        patterns = compress(alignment, _partition(source, alignment, block, config, saved, progress))
         target = build_target(patterns, config, options.threads, own=request.own)
+        if request.mrbayes_file is not None:
+            _write_mrbayes(request.mrbayes_file, mrbayes_file(patterns, config, target, request.own), progress)
         progress(_overview(source, alignment, target, config, directory))
-        if _takes_usual_model(config, request, saved):
+        if _takes_usual_model(config, settings, request, saved):
             progress(Notice(USUAL_MODEL_TAKEN, urgent=False))
         if is_first_use:
             progress(Notice("the first use compiles phloem's kernels, which takes a minute, once", urgent=False))
@@ -252,19 +266,26 @@ def _find_saved(directory: InferSession, progress: Progress) -> Saved:
     return SavedRuns.find(directory, lambda text: progress(Notice(text)))
 
 
-def _read_alignment(request: InferRequest, saved: Saved, progress: Progress) -> tuple[str, Alignment]:
-    """The alignment's name, and the alignment, which must be that of the checkpoints."""
+def _read_alignment(
+    request: InferRequest, saved: Saved, progress: Progress
+) -> tuple[str, Alignment, MrBayesBlock | None]:
+    """The alignment's name, the alignment, which must be that of the checkpoints, and a new run's MRBAYES block."""
+    block = None
     if request.source is None:
         if saved.first is None:
             raise BadArgument(f"{request.run.directory}: has no checkpoint to resume from. Name the alignment.")
-        return saved.first.inputs.source, saved.first.inputs.patterns.alignment
+        return saved.first.inputs.source, saved.first.inputs.patterns.alignment, None
     if isinstance(request.source, Alignment):
         source, alignment = "alignment", request.source
     else:
         source = str(request.source).encode(errors="backslashreplace").decode()
         # Only long names have blanks in them, so that a run knows by its own names how to read the file again.
         long_names = saved.first is not None and any(" " in name for name in saved.first.inputs.patterns.taxa)
-        alignment, notes = load_alignment(request.source, long_names=request.long_names or long_names)
+        long_names = request.long_names or long_names
+        if request.mrbayes and request.base is None and saved.first is None:
+            alignment, notes, block = load_with_block(request.source, long_names=long_names)
+        else:
+            alignment, notes = load_alignment(request.source, long_names=long_names)
         for note in notes:
             progress(Notice(note))
     for checkpoint in saved.checkpoints:
@@ -273,10 +294,48 @@ def _read_alignment(request: InferRequest, saved: Saved, progress: Progress) -> 
                 f"{request.run.directory}: is a run on another alignment than {source}, or {source} has changed since. "
                 "Use the alignment that the run began with, or start again with --force."
             )
-    return source, alignment
+    return source, alignment, block
 
 
-def _partition(alignment: Alignment, config: InferConfig, saved: Saved, progress: Progress) -> SitePartition | None:
+def _block_settings(
+    source: str, block: MrBayesBlock | None, request: InferRequest, progress: Progress
+) -> Sequence[Layer]:
+    """The settings of a MRBAYES block, which those of the user override, and lines about it."""
+    if block is None:
+        return ()
+    given = {key for layer in request.settings for key in INFER.flatten(layer)}
+    found = block_settings(source, block, given)
+    for line in found.notices:
+        progress(Notice(line, urgent=not line.startswith(TAKEN)))
+    if block.outgroup is not None:
+        name = shlex.quote(block.outgroup)
+        command = f"phloem report {shlex.quote(str(request.run.directory))} --outgroup {name}"
+        progress(Notice(f"outgroup {quoted(block.outgroup)} of {source}: `{command}` roots trees there", urgent=False))
+    return [found.layer]
+
+
+def _check_mrbayes_file(path: Path, source: str | Path | Alignment | None) -> None:
+    """Raise if it cannot be written, or is the alignment that it is made from."""
+    check_can_write(path)
+    if isinstance(source, str | Path) and path.exists() and Path(source).exists() and path.samefile(source):
+        raise BadArgument(f"--write-mrbayes {path}: is the alignment itself. Name another file.")
+
+
+def _write_mrbayes(path: Path, found: MrBayesFile, progress: Progress) -> None:
+    write_text(path, found.text)
+    progress(Notice(f"{path}: the alignment with the same model and priors for MrBayes", urgent=False))
+    if found.renamed:
+        progress(Notice(f"{path}: names that MrBayes cannot read are others there: {renamed_in_words(found.renamed)}"))
+
+
+def _partition(
+    source: str,
+    alignment: Alignment,
+    block: MrBayesBlock | None,
+    config: InferConfig,
+    saved: Saved,
+    progress: Progress,
+) -> SitePartition | None:
     """The parts of the alignment: those of a checkpoint, or what the settings name."""
     if saved.first is not None:
         return saved.first.inputs.patterns.partition
@@ -284,11 +343,14 @@ def _partition(alignment: Alignment, config: InferConfig, saved: Saved, progress
     if sites is None:
         return None
     if sites == BY_CODON:
-        return by_codon(alignment.site_count)
-    partition = read_partition(sites, alignment.site_count)
-    for line in partition.ignored:
-        progress(Notice(f"{sites}: {line}"))
-    return partition
+        partition = by_codon(alignment.site_count)
+    elif block is not None and block.partition is not None and sites == source:
+        partition = block.partition
+    else:
+        partition = read_partition(sites, alignment.site_count)
+        for line in partition.ignored:
+            progress(Notice(f"{sites}: {line}"))
+    return with_models(partition, config.partition.model_names)
 
 
 def _support_source(
@@ -314,6 +376,7 @@ def _overview(
         source=source,
         alignment=summarize(alignment),
         model=model_in_words(target.likelihood.model, target.parameters),
+        priors=target.priors_in_words(),
         branches=", ".join(part for part in (branches_of(config), family_of(config)) if part),
         steps=config.training.steps,
         runs=config.runs,
@@ -321,9 +384,9 @@ def _overview(
     )
 
 
-def _takes_usual_model(config: InferConfig, request: InferRequest, saved: Saved) -> bool:
-    """Whether nobody has named a model: neither the user, now or when the run began, nor a preset."""
-    is_named = any(INFER.flatten(layer).get("model.name") is not None for layer in request.settings)
+def _takes_usual_model(config: InferConfig, settings: Sequence[Layer], request: InferRequest, saved: Saved) -> bool:
+    """Whether nobody has named a model: neither the user, now or when the run began, nor a preset, nor a block."""
+    is_named = any(INFER.flatten(layer).get("model.name") is not None for layer in settings)
     is_new = request.base is None and saved.config is None
     return is_new and not is_named and config.model == USUAL_MODEL
 
@@ -420,6 +483,8 @@ def infer(
     *,
     out: str | Path | None = None,
     long_names: bool = False,
+    mrbayes: bool = True,
+    write_mrbayes: str | Path | None = None,
     resume: bool = False,
     force: bool = False,
     config: InferConfig | None = None,
@@ -438,9 +503,9 @@ def infer(
     trees: for the support, files or samples; without any, as on the command line. preset: `standard` by default.
     config: a whole configuration to start from. settings: any setting by its name, such as `seed=2`, `runs=1` or
     `training={"steps": 1000}`. out: the run directory; without one the run is in a temporary directory, from where
-    `Posterior.save` copies it. long_names, resume, force, threads, checkpoint_every, tensorboard: as on the command
-    line. progress: whether to show it, or a function that gets the events. An interrupted run can be resumed: the
-    message says how.
+    `Posterior.save` copies it. long_names, mrbayes, write_mrbayes, resume, force, threads, checkpoint_every,
+    tensorboard: as on the command line; beside a `config`, a MrBayes block does not count. progress: whether to show
+    it, or a function that gets the events. An interrupted run can be resumed: the message says how.
 
     convolution, family, prior, estimator: your own in place of phloem's, each tried on a small example first. The run
     directory has their names; to resume such a run, give them again. Several such runs are done one after another.
@@ -458,7 +523,19 @@ def infer(
     display = nullcontext(progress) if callable(progress) else choose_display(plain=False, quiet=not progress)
     try:
         with display as show:
-            request = InferRequest(alignment, run, given, preset, [settings], config, home, own, long_names)
+            request = InferRequest(
+                alignment,
+                run,
+                given,
+                preset,
+                [settings],
+                config,
+                home,
+                own,
+                long_names,
+                mrbayes=mrbayes,
+                mrbayes_file=None if write_mrbayes is None else Path(write_mrbayes),
+            )
             return run_inference(request, show)
     except Interrupted:
         if home:

@@ -468,6 +468,7 @@ def report_contents(posterior: Posterior, consensus: SummaryTree, threshold: flo
         title=Path(posterior.source).name,
         alignment=summarize_alignment(posterior.alignment),
         model=model_in_words(posterior.target.likelihood.model, posterior.target.parameters),
+        priors=posterior.target.priors_in_words(),
         parameters=summary.found.parameters,
         parameter_values=posterior.parameter_values,
         branches=branches_of(config),

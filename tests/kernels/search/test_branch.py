@@ -35,7 +35,7 @@ OF_PATTERN, OF_ALL = 1e-5, 1e-6  # relative errors of a pattern's log-likelihood
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("length", [0.0, 1e-8, 0.3, 100.0])
 def test_matrices_are_exponentials(name, length):
-    model, rates = MODELS[name], rate_tables(MODELS[name])
+    model, rates = MODELS[name], rate_tables(MODELS[name], equal=MODELS[name].is_jukes_cantor)
     filled = np.zeros((len(rates.exponents), 16), np.float32)
     fill_matrices(filled, rates, length)
     expected = [expm(model.rate_matrix().numpy() * rate * length) for rate in model.site_rates.rates().numpy()]
@@ -96,7 +96,7 @@ def curve(branch, exponents, weights, lengths):
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("length", [0.0, 1e-8, 0.1, 3.0])
 def test_terms_are_the_likelihood_by_matrix_exponentials(name, length):
-    model, rates = MODELS[name], rate_tables(MODELS[name])
+    model, rates = MODELS[name], rate_tables(MODELS[name], equal=MODELS[name].is_jukes_cantor)
     random = np.random.default_rng(3)
     x, y = random_ends(random, 2, len(rates.exponents))
     constant = random.random((2, LANES)) * (random.random((2, LANES)) < 0.5)
@@ -117,7 +117,7 @@ def test_terms_are_the_likelihood_by_matrix_exponentials(name, length):
 @pytest.mark.parametrize("steps", range(MOST_SCALING + 3))
 @pytest.mark.parametrize("constant", [0.0, 1e-12, 0.1])
 def test_rescaled_ends_and_constants_are_the_same_likelihood(steps, constant):
-    rates = rate_tables(MODELS["GTR+I+G4"])
+    rates = rate_tables(MODELS["GTR+I+G4"], equal=MODELS["GTR+I+G4"].is_jukes_cantor)
     x, y = random_ends(np.random.default_rng(4), 1, 4)
     constants = np.where(np.arange(LANES) % 2, constant, 0.0)[None]
     patterns = table_of(np.ones((1, LANES)), constants)
@@ -141,7 +141,7 @@ def test_rescaled_ends_and_constants_are_the_same_likelihood(steps, constant):
 @settings(max_examples=60)
 def test_the_best_length_is_that_of_a_fine_grid(seed, name, log_start):
     random = np.random.default_rng(seed)
-    rates = rate_tables(MODELS[name])
+    rates = rate_tables(MODELS[name], equal=MODELS[name].is_jukes_cantor)
     x, y = random_ends(random, 2, len(rates.exponents))
     weights = random.integers(0, 9, (2, LANES)).astype(np.float32)
     branch = branch_between(rates, table_of(weights), x, no_steps(x), y, no_steps(y))
@@ -173,7 +173,7 @@ def letters_at_ends(categories, offset):
 @pytest.mark.parametrize("start", [1e-8, 1e-6, 0.001, 0.1, 5.0, 100.0])
 @pytest.mark.parametrize("name", MODELS)
 def test_ends_that_are_alike_want_no_branch(name, start):
-    rates, weights = rate_tables(MODELS[name]), np.ones((1, LANES), np.float32)
+    rates, weights = rate_tables(MODELS[name], equal=MODELS[name].is_jukes_cantor), np.ones((1, LANES), np.float32)
     x, y = letters_at_ends(len(rates.exponents), 0)
     branch = branch_between(rates, table_of(weights), x, no_steps(x), y, no_steps(y))
     assert best_length(branch, rates.terms, weights, start, TOLERANCE) == SHORTEST
@@ -182,7 +182,7 @@ def test_ends_that_are_alike_want_no_branch(name, start):
 @pytest.mark.parametrize("start", [0.001, 0.1, 5.0, 100.0])
 @pytest.mark.parametrize("name", MODELS)
 def test_ends_that_always_differ_want_the_longest_or_one_that_is_as_good(name, start):
-    rates, weights = rate_tables(MODELS[name]), np.ones((1, LANES), np.float32)
+    rates, weights = rate_tables(MODELS[name], equal=MODELS[name].is_jukes_cantor), np.ones((1, LANES), np.float32)
     x, y = letters_at_ends(len(rates.exponents), 1)
     branch = branch_between(rates, table_of(weights), x, no_steps(x), y, no_steps(y))
     found = best_length(branch, rates.terms, weights, start, TOLERANCE)
