@@ -23,11 +23,13 @@ from phloem.config import EvaluationConfig, InferConfig, ModelConfig, TrainingCo
 from phloem.data.patterns import compress
 from phloem.data.reading import read_alignment
 from phloem.inference.evaluation import draw_log_weights
+from phloem.inference.laplace import ParameterStart
 from phloem.inference.particles import Particles, doubly_reparameterized, vimco
 from phloem.inference.training import Adam, Training
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
 from phloem.tasks.infer import infer
+from phloem.tasks.run_files import build_model, build_target
 from phloem.tasks.support import read_samples
 from phloem.variational.families import FAMILIES
 from phloem.variational.joint import JointModel, build_branch_model
@@ -40,6 +42,7 @@ VARIANTS = ("split", "psp", "mlp", "gcn", "gin", "sage", "ggnn", "edge")
 STAGES = ("topologies", "lengths", "likelihood", "estimator", "backward", "adam")
 EDGE_GOAL = 1.6  # times its products
 FAMILY_GOAL = 1.06  # times a step with lognormals
+MODEL_GOAL = 1.25  # times a step whose model is fixed
 GOAL_SECONDS = {"edge": 3.2e-3, "split": 0.9e-3, "psp": 0.9e-3}
 EVALUATION_GOAL_SECONDS, START_GOAL_SECONDS, MEMORY_GOAL_MEGABYTES = 0.5, 10.0, 600
 
@@ -160,6 +163,26 @@ def compare_families(name: str, rounds: int) -> None:
     print(f"{name}, EDGE, by family: {milliseconds_of}; ratio {ratio:.3f}, goal {verdict}\n")
 
 
+def compare_models(name: str, rounds: int) -> None:
+    """Steps of EDGE under GTR+G4 whose parameters are inferred, and fixed, in turns."""
+    target, support = problem(name)
+    patterns = target.likelihood.patterns
+    given = {"rates": (1.0, 3.0, 0.7, 0.9, 4.0, 1.0), "frequencies": (0.25, 0.2, 0.28, 0.27), "alpha": 0.4}
+    trainings = {}
+    for what, config in (("inferred", ModelConfig("GTR+G4")), ("fixed", ModelConfig("GTR+G4", **given))):
+        settings = InferConfig(model=config, training=TrainingConfig(steps=10**9, rate=1e-9, refit=0.0))
+        own = build_target(patterns, settings, 1)
+        start = ParameterStart(own.parameters.start(), 0.1 * np.eye(own.dimension)) if own.parameters else None
+        trainings[what] = Training(build_model(support, settings, start), own, settings.training, seed=1)
+        for _ in range(100):
+            trainings[what].step()
+    times = best_times({what: training.step for what, training in trainings.items()}, rounds)
+    ratio = times["inferred"] / times["fixed"]
+    verdict = _verdict(ratio, MODEL_GOAL, "{:.2f}", 1)
+    milliseconds_of = ", ".join(f"{what} {milliseconds(seconds)} ms" for what, seconds in times.items())
+    print(f"{name}, EDGE, GTR+G4: {milliseconds_of}; ratio {ratio:.3f}, goal {verdict}\n")
+
+
 def benchmark_evaluation(data: Path, rounds: int) -> None:
     """1,000 importance samples, and how long it takes until a run's first step is done."""
     target, _ = problem("DS1")
@@ -207,6 +230,7 @@ if __name__ == "__main__":
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"memory of this process by now: {megabytes:.0f} MB (goal {MEMORY_GOAL_MEGABYTES})\n")
     compare_families("DS1", options.rounds)
+    compare_models("DS1", options.rounds)
     benchmark("DS4", ("edge",), options.rounds // 3)
     benchmark("DS8", ("edge",), options.rounds // 3)
     benchmark_evaluation(folder, max(3, options.rounds // 50))

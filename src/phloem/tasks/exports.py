@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from phloem import plot
-from phloem.arrays import AnyArray
+from phloem.arrays import AnyArray, FloatArray
 from phloem.config.settings import check_choice
 from phloem.errors import BadArgument, counted, quoted
 from phloem.report.html import render_report
@@ -151,7 +151,7 @@ def write_trace(sample: PosteriorSample, path: Path, about: Sequence[str]) -> No
         "posterior": sample.log_likelihood + sample.log_prior,  # up to the marginal likelihood, as everywhere
         "likelihood": sample.log_likelihood,
         "prior": sample.log_prior,
-        "TL": lengths.sum(axis=1),
+        length_name(sample.parameters): lengths.sum(axis=1),
         **sample.parameters,
         "log_q": sample.log_q,
         "topology": sample.topology,
@@ -159,6 +159,11 @@ def write_trace(sample: PosteriorSample, path: Path, about: Sequence[str]) -> No
     if sample.is_weighted:
         columns["weight"] = sample.trees.weights
     write_text(path, format_trace(columns, *about))
+
+
+def length_name(parameters: Mapping[str, FloatArray]) -> str:
+    """What MrBayes calls the tree length beside these parameters: with a partition, it is that of all parts."""
+    return "TL{all}" if any(name.endswith("}") for name in parameters) else "TL"
 
 
 class SampleFiles(NamedTuple):

@@ -113,6 +113,7 @@ def _left_open(config: ModelConfig, parameters: FreeParameters) -> ModelConfig:
         "frequencies": {"frequencies": INFERRED},
         "shape": {"alpha": None},
         "invariant": {"invariant": INFERRED},
+        "multiplier": {},
     }
     for one in parameters.inferred:
         config = replace(config, **names[one.field])
