@@ -1,6 +1,6 @@
 """Are clade probabilities right where the posterior is wide? Simulated alignments, against MrBayes.
 
-    python benchmarks/wide.py --work DIR [--seeds 1 2] [--generations 3000000]
+    python benchmarks/wide.py --work DIR [--seeds 1 2] [--generations 2000000]
 
 50 taxa, 200 sites under Jukes–Cantor, branches of 0.02 on average. The truth is two runs of MrBayes (four chains each,
 other seeds), pooled; how far they are apart says how much it is to be believed. phloem is `phloem infer` with its
@@ -14,6 +14,8 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+
+import numpy as np
 
 import phloem
 from phloem.data.alignment import Alignment
@@ -60,7 +62,7 @@ def compare(seed: int, work: Path, generations: int) -> None:
     apart = split_deviation([split_frequencies(each) for each in by_mrbayes])
     weighted, unweighted = (
         split_deviation([truth, clades])
-        for clades in (posterior.clades, split_frequencies(TreeSample(posterior.taxa, own)))
+        for clades in (posterior.clades, split_frequencies(TreeSample(posterior.taxa, own, np.ones(OWN_DRAWS), None)))
     )
     trees = pool(by_mrbayes)
     outside = 1 - float(
@@ -85,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--generations", type=int, default=3_000_000)
+    parser.add_argument("--generations", type=int, default=2_000_000)
     options = parser.parse_args()
     options.work.mkdir(exist_ok=True)
     print(f"{'':4}{'MrBayes':>10}{'':>9}{'apart':>17}{'phloem':>9}{'off by':>17}{'Q alone':>17}")
