@@ -209,7 +209,7 @@ def benchmark_closures(path: Path, run: Path | None, rounds: int) -> None:
 
 
 def table(title: str, starts: dict[str, Start], target: TreePosterior, rounds: int, goal: float = math.inf) -> None:
-    """Steps with each network, in turns, and the memory that each takes. Ratios are to the first one, trained or held."""
+    """Steps with each network, in turns, and the memory that each takes. Ratios are to the first, trained or held."""
     megabytes = {name: memory_of(start, target) for name, start in starts.items()}
     trainings = {
         (name, is_held): still_training(start(), target, is_held)
