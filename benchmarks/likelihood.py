@@ -428,12 +428,12 @@ def growth_case(model: str, columns: str, taxa: int, patterns: int) -> dict[str,
 def _measure(model: str, columns: str, taxa: int, patterns: int, sender: Connection) -> None:
     substitution = build_model(model)[0]
     _one_tree(TreeLikelihood(independent_columns(5, 20), substitution, threads=1), 0)()  # code is in memory from here
-    before = _start_of_peak()
+    before = start_of_peak()
     likelihood = TreeLikelihood(growth_patterns(columns, taxa, patterns), substitution, threads=1)
     cold = _least_seconds(lambda number: _one_tree(likelihood, number), 8)
     task = _one_tree(likelihood, 0)
     seconds = _least_seconds(lambda _: task, 50)
-    sender.send({"warm": seconds, "cold": cold, "megabytes": _memory("VmHWM") - before})
+    sender.send({"warm": seconds, "cold": cold, "megabytes": memory("VmHWM") - before})
 
 
 def _one_tree(likelihood: TreeLikelihood, number: int) -> Evaluation:
@@ -452,15 +452,15 @@ def _least_seconds(prepare: Callable[[int], Evaluation], rounds: int) -> float:
     return min(seconds)
 
 
-def _start_of_peak() -> float:
+def start_of_peak() -> float:
     """Megabytes in use, without what is free but was never given back. Linux counts the peak anew from here."""
     if sys.platform == "linux":
         ctypes.CDLL(None).malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5")
-    return _memory("VmRSS")
+    return memory("VmRSS")
 
 
-def _memory(kind: str) -> float:
+def memory(kind: str) -> float:
     """Megabytes as Linux knows them; not a number elsewhere."""
     if sys.platform != "linux":
         return float("nan")

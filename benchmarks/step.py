@@ -1,15 +1,24 @@
 """How long is a training step, where does its time go, and how near is it to its bare matrix products?
 
 Needs PHLOEM_DATA. These are first steps, where all ten topologies differ; later ones are faster.
+
+    python benchmarks/step.py --closures ALIGNMENT [--run RUN]
+
+compares steps and memory with a support of pairs and with a closed one, of the same bootstrap trees and, if the
+directory of a run is given, with that run's support and Q(τ); then closed supports of up to 50,000 clades.
 """
 
 import argparse
+import math
 import os
 import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import cache
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +26,9 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+import phloem
 from features import products
+from likelihood import memory, start_of_peak
 from phloem import RandomStream
 from phloem.config import EvaluationConfig, InferConfig, ModelConfig, TrainingConfig
 from phloem.data.patterns import compress
@@ -31,9 +42,21 @@ from phloem.target.posterior import TreePosterior
 from phloem.tasks.infer import infer
 from phloem.tasks.run_files import build_model, build_target
 from phloem.tasks.support import read_samples
+from phloem.trees.generation import random_topologies
+from phloem.trees.sample import TreeSample, merge
+from phloem.trees.splits import distinct_splits
 from phloem.variational.families import FAMILIES
+from phloem.variational.fitting import first_network
 from phloem.variational.joint import JointModel, build_branch_model
-from phloem.variational.sbn import SubsplitNetwork, SubsplitSupport, collect_support
+from phloem.variational.sbn import (
+    SubsplitNetwork,
+    SubsplitSupport,
+    closed_support,
+    collect_support,
+    count_entries,
+    frequent_topologies,
+    support_of,
+)
 from rival import Rival
 from timing import Row, best_times, milliseconds, show, warm
 
@@ -44,6 +67,9 @@ EDGE_GOAL = 1.6  # times its products
 FAMILY_GOAL = 1.06  # times a step with lognormals
 MODEL_GOAL = 1.25  # times a step whose model is fixed
 GOAL_SECONDS = {"edge": 3.2e-3, "split": 0.9e-3, "psp": 0.9e-3}
+CLOSURE_GOAL = 1.3  # times a step with pairs
+CLADE_COUNTS = (1_000, 5_000, 20_000, 50_000)
+UNSEEN = 1e-9  # of a tree, for the entries that none of the trees uses from which steps draw
 EVALUATION_GOAL_SECONDS, START_GOAL_SECONDS, MEMORY_GOAL_MEGABYTES = 0.5, 10.0, 600
 
 
@@ -183,6 +209,118 @@ def compare_models(name: str, rounds: int) -> None:
     print(f"{name}, EDGE, GTR+G4: {milliseconds_of}; ratio {ratio:.3f}, goal {verdict}\n")
 
 
+Start = Callable[[], SubsplitNetwork]
+
+
+def benchmark_closures(path: Path, run: Path | None, rounds: int) -> None:
+    """Steps and memory with pairs and with closed supports, and how both grow with the number of clades."""
+    alignment = read_alignment(path)
+    target = TreePosterior(TreeLikelihood(compress(alignment), threads=1))
+    trees = frequent_topologies(phloem.bootstrap(alignment, method="embedded", threads=1), credible=0.95)
+    starts: dict[str, Start] = {
+        "pairs": lambda: first_network(support_of(trees.taxa, trees.topologies), trees),
+        "closed": lambda: first_network(closed_support(trees), trees),
+    }
+    if run is not None:
+        starts["closed, of the run"] = lambda: phloem.load_posterior(run).model.network
+    table(
+        f"{path.stem}: steps of EDGE by support, {PARTICLES} particles, one core", starts, target, rounds, CLOSURE_GOAL
+    )
+    grown: dict[str, Start] = {}
+    for clades in CLADE_COUNTS:
+        grown[f"about {clades:,} clades"] = lambda clades=clades: network_of(trees, clades)
+    table("Growth: bootstrap trees and, for more clades, random ones; steps draw the same trees", grown, target, rounds)
+
+
+def table(title: str, starts: dict[str, Start], target: TreePosterior, rounds: int, goal: float = math.inf) -> None:
+    """Steps with each network, in turns, and the memory that each takes. Ratios are to the first, trained or held."""
+    megabytes = {name: memory_of(start, target) for name, start in starts.items()}
+    trainings = {
+        (name, is_held): still_training(start(), target, is_held)
+        for name, start in starts.items()
+        for is_held in (False, True)
+    }
+    turns = {case: warm(training.step, time.process_time) for case, training in trainings.items()}
+    seconds = np.array([[turn() for turn in turns.values()] for _ in range(rounds)])
+    shown = Table(title=title, title_justify="left", box=None)
+    for heading in ("", "clades", "entries", "Q(τ)", "ms a step", "ratio", "median", "MB: start", "training"):
+        shown.add_column(heading, justify="right" if heading else "left")
+    for number, ((name, is_held), training) in enumerate(trainings.items()):
+        support = training.model.network.support
+        first = number % 2
+        ratio = seconds[:, number].min() / seconds[:, first].min()
+        median = np.median(seconds[:, number] / seconds[:, first])
+        verdict = "" if goal == math.inf or number < 2 else " met" if median <= goal else " MISSED"
+        sizes = [f"{len(support.clades):,}", f"{support.entry_count:,}"]
+        times = [milliseconds(seconds[:, number].min()), f"{ratio:.2f}", f"{median:.2f}{verdict}"]
+        shown.add_row(
+            name, *sizes, "held" if is_held else "trained", *times, *(f"{part:.0f}" for part in megabytes[name])
+        )
+    Console(width=150, highlight=False).print(shown, "")
+
+
+def still_training(network: SubsplitNetwork, target: TreePosterior, is_held: bool) -> Training:
+    """A training of the network that stays where it is."""
+    model = build_model(network.support, InferConfig(), None)
+    with torch.no_grad():
+        model.network.logits.copy_(network.logits)
+    config = TrainingConfig(steps=10**9, rate=1e-9, refit=0.0)
+    training = Training(model, target, config, seed=1, held=is_held)
+    for _ in range(100):
+        training.step()
+    return training
+
+
+def network_of(trees: TreeSample, clades: int) -> SubsplitNetwork:
+    """A closed support of so many clades, of trees and then of random ones, and a network near the first of the trees.
+
+    The first trees have as many splits as the smallest of the supports.
+    """
+    first = trees[: _enough(trees, CLADE_COUNTS[0])]
+    more = trees[: _enough(trees, clades)]
+    if len(more) == len(trees):
+        count = 2 * clades // len(trees.taxa)  # more than are needed, as a tree has n - 3 splits with two sides each
+        random = random_topologies(len(trees.taxa), count, stream=RandomStream(1, "benchmark"))
+        more = merge([trees, TreeSample(trees.taxa, random, np.ones(count), None)])
+        more = more[: _enough(more, clades)]
+    support = closed_support(more)
+    network = SubsplitNetwork(support)
+    indices = support.indices(first.topologies)
+    rootings = indices.splits.shape[1]
+    counts = count_entries(support, indices, np.full(indices.splits.shape, 1 / rootings), np.ones(len(first)))
+    with torch.no_grad():
+        network.logits.copy_(torch.from_numpy(counts[: support.parameter_count] + UNSEEN).log())
+    return network
+
+
+def _enough(trees: TreeSample, clades: int) -> int:
+    """How many of the trees, from the first on, have so many clades, single taxa and all but these included."""
+    _, numbers = distinct_splits(trees.topologies)
+    known = 2 * (np.maximum.accumulate(numbers.max(axis=1)) + 1 + len(trees.taxa))
+    return min(len(trees), int(np.searchsorted(known, clades)) + 1)
+
+
+def memory_of(start: Start, target: TreePosterior) -> tuple[float, float]:
+    """The most megabytes that making a network adds, and then training it: of a copy of this process, for it alone."""
+    receiver, sender = get_context("fork").Pipe(duplex=False)
+    process = get_context("fork").Process(target=_measure_memory, args=(start, target, sender))
+    process.start()
+    sender.close()
+    found: tuple[float, float] = receiver.recv()
+    process.join()
+    return found
+
+
+def _measure_memory(start: Start, target: TreePosterior, sender: Connection) -> None:
+    torch.set_num_threads(1)
+    before = start_of_peak()
+    network = start()
+    most = memory("VmHWM") - before
+    start_of_peak()
+    still_training(network, target, is_held=False)
+    sender.send((most, memory("VmHWM") - before))
+
+
 def benchmark_evaluation(data: Path, rounds: int) -> None:
     """1,000 importance samples, and how long it takes until a run's first step is done."""
     target, _ = problem("DS1")
@@ -213,10 +351,16 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--against", type=Path, help="sources of another version of phloem: only compare steps with it")
+    parser.add_argument("--closures", type=Path, help="an alignment: only compare closed supports with pairs on it")
+    parser.add_argument("--run", type=Path, help="with --closures: the directory of a run on a closed support")
     parser.add_argument("--first-step", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.first_step:
         first_step(options.first_step)
+        sys.exit()
+    if options.closures:
+        torch.set_num_threads(1)
+        benchmark_closures(options.closures, options.run, options.rounds)
         sys.exit()
     if "PHLOEM_DATA" not in os.environ:
         print("step.py: left out, as PHLOEM_DATA is not set: it names the folder of benchmark data.")

@@ -88,7 +88,7 @@ def truth_of(name: str, alignment: Alignment, work: Path) -> TreeSample:
     return phloem.read_trees(path, taxa=alignment.taxa, burnin=BURNIN)
 
 
-def mrbayes_file(alignment: Alignment, name: str) -> str:
+def mrbayes_file(alignment: Alignment, name: str, *, generations: int = GENERATIONS, seed: int = 1) -> str:
     """A file that MrBayes runs: Jukes–Cantor, lengths with an exponential prior of rate 10."""
     letters = np.full(16, "?")
     for code, symbol in enumerate(STATES):
@@ -105,10 +105,10 @@ matrix
 ;
 end;
 begin mrbayes;
-set autoclose=yes nowarn=yes seed=1 swapseed=1 usebeagle=yes beagledevice=cpu beaglesse=yes;
+set autoclose=yes nowarn=yes seed={seed} swapseed={seed} usebeagle=yes beagledevice=cpu beaglesse=yes;
 lset nst=1;
 prset statefreqpr=fixed(equal) brlenspr=unconstrained:exp(10.0);
-mcmc nruns=1 nchains=4 ngen={GENERATIONS} samplefreq={EVERY} printfreq=50000 diagnfreq=1000000000 filename={name};
+mcmc nruns=1 nchains=4 ngen={generations} samplefreq={EVERY} printfreq=50000 diagnfreq=1000000000 filename={name};
 quit;
 end;
 """
