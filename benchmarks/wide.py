@@ -54,7 +54,7 @@ def compare(seed: int, work: Path, generations: int) -> None:
         seconds.append(timed(["mb", f"{chain}.nex"], work, chain))
         by_mrbayes += read_samples([work / f"{chain}.t"], taxa=alignment.taxa, burnin=BURNIN)
     (work / f"{name}.fasta").write_text(fasta(alignment))
-    command = [sys.executable, "-m", "phloem", "infer", f"{name}.fasta", "--out", name, "--plain"]
+    command = [sys.executable, "-m", "phloem", "infer", f"{name}.fasta", "--model", "JC", "--out", name, "--plain"]
     took = timed([*command, "--threads", "1", "--bootstrap-method", "embedded"], work, name)
     posterior = phloem.load_posterior(work / name)
     own = posterior.model.network.sample(OWN_DRAWS, stream=RandomStream(1, "benchmark"))
