@@ -1,12 +1,14 @@
 """`phloem infer` with MrBayes' blocks: taken, left aside, resumed, refused; and files for MrBayes."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import phloem
 from phloem.cli.main import run
-from phloem.config import ModelConfig, read_config
+from phloem.config import ModelConfig, PartitionConfig, read_config
 from phloem.data.mrbayes_block import read_mrbayes_block
 from phloem.errors import ConfigError
 from support.command_line import complaint
@@ -62,7 +64,9 @@ def test_a_run_takes_the_block(capsys):
     Path("run/summary.json").unlink()  # a resumed run has its own record, and the block may be another by now
     Path("dna.nex").write_text(DATA.replace("nst=6", "nst=mixed"))
     assert run([*INFER, "--resume"]) == 0
-    assert TAKEN not in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert TAKEN not in said
+    assert "ignored" not in said
     assert Path("run/summary.json").read_bytes() == summary
 
     Path("dna.nex").write_text(DATA)
@@ -77,6 +81,22 @@ def test_flags_override_the_block(capsys):
     config = recorded()
     assert (config.model, config.branch_prior) == (ModelConfig("JC"), "exponential")
     assert (config.partition.sites, config.partition.models, config.partition.rates) == ("dna.nex", None, "equal")
+
+
+def test_a_run_without_a_checkpoint_is_resumed_with_what_it_recorded(capsys):
+    assert run([*INFER, "--model", "HKY", "--branch-prior", "exponential"]) == 0
+    began_with = recorded()
+    for path in Path("run").iterdir():
+        if path.name == "checkpoints":
+            shutil.rmtree(path)
+        elif path.name not in ("config.toml", "provenance.json"):
+            path.unlink()
+    capsys.readouterr()
+    assert run(["infer", "dna.nex", "--out", "run", "--resume", "--plain"]) == 0
+    assert TAKEN not in capsys.readouterr().err
+    assert recorded() == began_with
+    names = set(phloem.load_posterior("run").target.parameters.names)
+    assert {"kappa{all}", "pi(A){1}", "m{1}"} <= names
 
 
 def test_a_block_can_be_left_aside(alignment, capsys):
@@ -113,7 +133,9 @@ def test_in_python_too():
     posterior = phloem.infer("dna.nex", progress=False, write_mrbayes="out.nex", **fast)
     assert posterior.config.partition.models == "GTR+G4,HKY"
     assert "nst=6" in Path("out.nex").read_text()
-    assert phloem.infer("dna.nex", progress=False, mrbayes=False, **fast).config.partition.models is None
+    assert phloem.infer("dna.nex", progress=False, mrbayes=False, **fast).config.partition.sites is None
+    whole = replace(posterior.config, model=ModelConfig("JC"), partition=PartitionConfig())
+    assert phloem.infer("dna.nex", progress=False, config=whole).config == whole
     Path("dna.nex").write_text(DATA.replace("nst=6", "nst=mixed"))
     with pytest.raises(ConfigError, match=saying("nst=mixed … mrbayes=False")):
         phloem.infer("dna.nex", progress=False)

@@ -81,12 +81,12 @@ Begin data;
 'Homo sapiens'    ACGTAC
 Pan               ....T.
 Gorilla_2         ..-...
-Pongo             ..T..R
+Pongo             ..T...
 
 'Homo sapiens'    GTACAA
 Pan               ..N..C
 Gorilla_2         .A...T
-Pongo             .....G
+Pongo             R....G
 	;
 End;
 begin paup;
@@ -177,7 +177,7 @@ End [data];
 EQUATE = """#NEXUS
 begin data;
 dimensions ntax=4 nchar=12;
-format datatype=dna gap=- missing=? equate="a=A r=R";
+format datatype=dna gap=- missing=? equate="a=A r=R Y={CT} S=(GC) z=A";
 matrix
 'Homo sapiens' ACGTACGTACAA
 Pan ACGTTCGTNCAC
@@ -239,11 +239,10 @@ REFUSED = {
     "no datatype": (ALIVIEW.replace("datatype=dna ", ""), "datatype=standard is not supported"),
     "transposed": (PAUP.replace("interleave", "transpose"), "a MATRIX with transpose is not supported"),
     "no labels": (ALIVIEW.replace("datatype=dna", "datatype=dna nolabels"), "a MATRIX with nolabels is not supported"),
-    "equate": (EQUATE.replace("r=R", "r=R Z=(AC)"), "equate … is not supported"),
-    "tokens": (ALIVIEW.replace("datatype=dna", "datatype=dna tokens"), "tokens is not supported"),
+    "equate": (EQUATE.replace("r=R", "r=R T={AC}"), "equate: t={ac} is not supported"),
     "trees alone": ("#NEXUS\nbegin trees; tree t = (a,b,c); end;", "no DATA or CHARACTERS block"),
     "cut off": (GENEIOUS[: GENEIOUS.index("\t;\nEND")], "the MATRIX has no ';' at its end"),
-    "fewer sites": (MESQUITE.replace("NCHAR=12", "NCHAR=13"), "nchar=13, but its matrix has 12"),
+    "fewer sites": (MESQUITE.replace("NCHAR=12", "NCHAR=13"), "says nchar=13, but its matrix has"),
     "a symbol": (ALIVIEW.replace("ACTTACRT", "ACTTAC~T"), "'~'"),
 }
 

@@ -14,6 +14,7 @@ from phloem.inference.evaluation import draw_log_weights
 from phloem.inference.evidence import topology_evidence
 from phloem.inference.exploration import explore
 from phloem.inference.laplace import ParameterStart, approximate
+from phloem.inference.moves import NoiseSpace
 from phloem.inference.particles import ESTIMATORS, draw_particles
 from phloem.inference.training import Training, start_in
 from phloem.random_streams import RandomStream
@@ -115,6 +116,17 @@ def test_annealed_weights_are_unbiased_and_parameters_those_of_the_posterior(pos
         ours = weights @ mine
         error = np.sqrt(((weights[:, None] * (mine - ours)) ** 2).sum(axis=0) + variance / posterior.worth)
         assert (np.abs(ours - mean) < 4.5 * error).all()
+
+
+def test_slopes_for_noise_are_those_of_differences(posterior):
+    model = model_of(posterior)
+    space, topologies = NoiseSpace.of(model, posterior.target), posterior.topologies[:4]
+    noise, parameters = np.random.default_rng(1).standard_normal((4, 12)), model.branches.branch_parameters(topologies)
+    _, slope = space.weigh_with_slope(topologies, parameters.detach(), noise)
+    for column in range(12):
+        step = 1e-5 * np.eye(12)[column]
+        above, below = (space.weigh(topologies, parameters.detach(), noise + sign * step).log_ratio for sign in (1, -1))
+        np.testing.assert_allclose(slope[:, column], (above - below) / 2e-5, rtol=1e-5, atol=1e-5)
 
 
 def test_evidence_of_topologies(posterior):

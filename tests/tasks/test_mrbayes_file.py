@@ -23,9 +23,10 @@ from phloem.data.patterns import SitePatterns, compress
 from phloem.data.reading import parse_alignment
 from phloem.errors import ConfigError
 from phloem.target.coordinates import Shares
+from phloem.target.posterior import TreePosterior
 from phloem.target.priors import UniformPrior
 from phloem.tasks.mrbayes_file import MrBayesFile, mrbayes_file, safe_names
-from phloem.tasks.mrbayes_settings import block_settings, with_models
+from phloem.tasks.mrbayes_settings import block_settings, load_with_block, with_models
 from phloem.tasks.own_parts import OwnParts
 from phloem.tasks.run_files import build_target, part_models
 from phloem.trees.reading import read_trees
@@ -99,26 +100,24 @@ def run(program: str, folder: Path, text: str) -> dict[str, np.ndarray]:
     return {name: np.array([float(row[name]) for row in table]) for name in table[0]}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.models or case.model} {case.link}")
-def test_mrbayes_has_the_same_densities(mrbayes, tmp_path, case):
-    config = config_of(case)
-    patterns = settings_of(config, partition_of(("one", "two", "three")[: case.parts]) if case.parts > 1 else None)
-    target = build_target(patterns, config, 1)
-    columns = run(mrbayes, tmp_path, file_of(config, patterns).text)
-    trees = read_trees(tmp_path / "run.t", taxa=tuple(safe_names(NAMES)))
+def assert_same_densities(target: TreePosterior, folder: Path, columns: dict[str, np.ndarray]) -> None:
+    """All parameters are those that MrBayes prints, LnL is ours, and LnPr up to what does not depend on the sample."""
+    trees = read_trees(folder / "run.t", taxa=tuple(safe_names(NAMES)))
     inferred = target.parameters.inferred if target.parameters else ()
     names = {name for one in inferred for name in one.kind.names}
+    varying = {name for name, values in columns.items() if np.ptp(values) > 0}
     assert names <= set(columns)
-    assert set(columns) <= {"Gen", "LnL", "LnPr", "TL", "TL{all}", *names, *columns_without_choice(case, columns)}
+    assert varying <= {"Gen", "LnL", "LnPr", "TL", "TL{all}", *names}
     proportions = [values for name, values in columns.items() if name in names and name.startswith("pinvar")]
     usable = np.all([values > 0 for values in proportions], axis=0) if proportions else np.ones(len(trees), bool)
-    assert usable.sum() >= 18
+    assert usable.sum() >= 18  # MrBayes begins with no invariant sites, of which there is no logit
     coordinates, log_volume = [], np.zeros(len(trees))
     for kind in (one.kind for one in inferred):
         values = np.stack([columns[name] for name in kind.names], axis=1)
         with np.errstate(divide="ignore"):
             rows = [row / row.sum() if type(kind) is Shares else row for row in values]
             coordinates.append(np.stack([kind.coordinates(row) for row in rows]))
+            # MrBayes' density is that of shares, of the ratio's share, of the shape and of the proportion.
             share = values / (1 + values)
             changed = share * (1 - share) if kind.names[0].startswith("kappa") else values
             log_volume += np.log(changed * (1 - values) if kind.names[0].startswith("pinvar") else changed).sum(axis=1)
@@ -129,13 +128,40 @@ def test_mrbayes_has_the_same_densities(mrbayes, tmp_path, case):
         log_prior = target.log_prior(*given, theta).numpy() - log_volume[usable]
     np.testing.assert_allclose(log_likelihood, columns["LnL"][usable], atol=1e-3)
     difference = log_prior - columns["LnPr"][usable]
-    assert np.ptp(log_prior) > 0.5 or case.rates == "equal"  # a uniform prior is the same everywhere
     np.testing.assert_allclose(difference, difference[0], atol=1e-3)
 
 
-def columns_without_choice(case: Case, columns: dict[str, np.ndarray]) -> set[str]:
-    """What MrBayes prints although it is fixed."""
-    return {name for name, values in columns.items() if np.ptp(values) == 0}
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.models or case.model} {case.link}")
+def test_mrbayes_has_the_same_densities(mrbayes, tmp_path, case):
+    config = config_of(case)
+    patterns = settings_of(config, partition_of(("one", "two", "three")[: case.parts]) if case.parts > 1 else None)
+    columns = run(mrbayes, tmp_path, file_of(config, patterns).text)
+    assert_same_densities(build_target(patterns, config, 1), tmp_path, columns)
+
+
+TWO = "charset a = 1-50; charset b = 51-.; partition p = 2: a, b; set partition=p;"
+BLOCKS = [
+    "lset nst=2; prset statefreqpr=fixed(empirical);",
+    "lset nst=2;",
+    "lset nst=6 rates=invgamma ngammacat=5; prset brlenspr=unconstrained:exp(20) statefreqpr=fixed(.1,.2,.3,.4);",
+    TWO,
+    TWO + "lset nst=6 rates=gamma; unlink shape=(all) revmat=(all); prset ratepr=variable;",
+    TWO + "lset applyto=(1) nst=6 rates=gamma; lset applyto=(2) nst=2 rates=gamma; prset app=(all) ratepr=variable;",
+    TWO
+    + "lset nst=2 rates=propinv; prset tratiopr=fixed(3) brlens=unconstrained:uniform(0,3); unlink statefreq=(all);",
+]
+
+
+@pytest.mark.parametrize("commands", BLOCKS)
+def test_a_block_means_what_it_means_to_mrbayes(mrbayes, tmp_path, commands):
+    usual = InferConfig(model=ModelConfig("JC"))
+    text, _ = file_of(usual, settings_of(usual, None))
+    text = f"{text[: text.index('begin mrbayes;')]}begin mrbayes;\n{commands}\nend;\n"
+    columns = run(mrbayes, tmp_path, text)
+    found = load_with_block(tmp_path / "run.nex")
+    config = INFER.resolve(settings=[block_settings("run.nex", found.block).layer])
+    partition = found.block.partition and with_models(found.block.partition, config.partition.model_names)
+    assert_same_densities(build_target(compress(found.alignment, partition), config, 1), tmp_path, columns)
 
 
 def test_names_become_what_mrbayes_reads():
@@ -183,8 +209,8 @@ def test_a_prior_of_ones_own_cannot_be_written():
 
 
 @st.composite
-def models(draw: st.DrawFn, categories: int | None, can_fix: bool) -> ModelConfig:
-    """Any that MrBayes has."""
+def models(draw: st.DrawFn, categories: int | None, can_fix: bool, can_count: bool = False) -> ModelConfig:
+    """Any that MrBayes has. can_count: frequencies, which a file for MrBayes has as numbers."""
     name = draw(st.sampled_from([name for name in MODEL_PARAMETERS if name != "TN93"]))
     gamma = draw(st.sampled_from([None, categories]))
     invariant = draw(st.sampled_from([None, "inferred"]))
@@ -192,7 +218,7 @@ def models(draw: st.DrawFn, categories: int | None, can_fix: bool) -> ModelConfi
     fixed = draw(st.sets(st.sampled_from(sorted(takes)))) if can_fix and takes else set()
     settings = {"gamma": gamma, "invariant": invariant} | {key: FIXED[key] for key in fixed}
     if "frequencies" in takes - fixed:
-        settings["frequencies"] = draw(st.sampled_from(["inferred", "empirical"]))
+        settings["frequencies"] = draw(st.sampled_from(["inferred", "empirical"] if can_count else ["inferred"]))
     return ModelConfig(name, **settings)
 
 
@@ -202,7 +228,7 @@ def configs(draw: st.DrawFn) -> InferConfig:
     rate = draw(st.sampled_from([10.0, 0.1, 1e-7, 123.456])) if prior == "exponential" else 10.0
     categories = draw(st.integers(2, 20))
     count = draw(st.integers(1, 4))
-    model = draw(models(categories, can_fix=True))
+    model = draw(models(categories, can_fix=True, can_count=count == 1))
     partition = PartitionConfig()
     if count > 1:
         names = [str(draw(models(categories, can_fix=False))) for _ in range(count)]

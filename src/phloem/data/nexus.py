@@ -19,6 +19,7 @@ QUOTED = re.compile(r"'[^']*+(?:''[^']*+)*+'")
 BRACKET = re.compile(r"[\[\]]")
 KEYWORD = re.compile(r"[^\s=,*'\"(]+")
 SETTING = re.compile(r"(\w+)(?:\s*+=\s*+(\"[^\"]*+\"|\S++))?")
+MACRO = re.compile(r"(\S)\s*+=\s*+(\{[^{}]*+\}|\([^()]*+\)|\S)")
 STATE_SET = re.compile(r"\{([^{}]*+)\}|\(([^()]*+)\)")
 NUCLEOTIDE_TYPES = ("dna", "rna", "nucleotide")
 DATA_BLOCKS = ("data", "characters")
@@ -154,6 +155,10 @@ def _check_format(source: str, settings: dict[str, str]) -> None:
     for word in ("transpose", "nolabels"):
         if settings.get(word, "no") != "no":
             raise AlignmentError(f"{source}: a MATRIX with {word} is not supported. Give a row for each taxon.")
+    for symbol, states in MACRO.findall(settings.get("equate", "")):
+        if letter_for(symbol) not in ("!", letter_for(states.strip("{}()"))):
+            macro = f"{symbol}={states}"
+            raise AlignmentError(f"{source}: equate: {_short(macro)} is not supported. Write the states themselves.")
 
 
 def _count(source: str, key: str, stated: str) -> int:

@@ -168,9 +168,10 @@ def read_alignment(path: str | Path, *, long_names: bool = False) -> Alignment:
 
 
 @checked
-def load_alignment(path: str | Path, *, long_names: bool = False) -> LoadedAlignment:
-    """As `read_alignment`, with the notes to be shown by whoever asks."""
-    return parse_alignment(read_bytes(find_alignment(path)), source=str(path), long_names=long_names)
+def load_alignment(path: str | Path, *, long_names: bool = False, mrbayes: bool = False) -> LoadedAlignment:
+    """As `read_alignment`, with the notes to be shown by whoever asks. mrbayes: as in `parse_alignment`."""
+    content = read_bytes(find_alignment(path))
+    return parse_alignment(content, source=str(path), long_names=long_names, mrbayes=mrbayes)
 
 
 def parse_alignment(

@@ -282,10 +282,11 @@ def _read_alignment(
         # Only long names have blanks in them, so that a run knows by its own names how to read the file again.
         long_names = saved.first is not None and any(" " in name for name in saved.first.inputs.patterns.taxa)
         long_names = request.long_names or long_names
-        if request.mrbayes and request.base is None and saved.first is None:
+        mrbayes = request.mrbayes and request.base is None
+        if mrbayes and saved.config is None:
             alignment, notes, block = load_with_block(request.source, long_names=long_names)
         else:
-            alignment, notes = load_alignment(request.source, long_names=long_names)
+            alignment, notes = load_alignment(request.source, long_names=long_names, mrbayes=mrbayes)
         for note in notes:
             progress(Notice(note))
     for checkpoint in saved.checkpoints:

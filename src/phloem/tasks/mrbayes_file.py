@@ -20,7 +20,7 @@ from phloem.data.patterns import SitePatterns
 from phloem.errors import ConfigError, first_few, printable, quoted
 from phloem.target.partitioned import PartitionedModel
 from phloem.target.posterior import TreePosterior
-from phloem.tasks.mrbayes_settings import NAMES, RATES, SETTINGS, call
+from phloem.tasks.mrbayes_settings import NAMES, RATES, SETTINGS, prior_text
 from phloem.tasks.own_parts import NOTHING_OWN, OwnParts
 from phloem.tasks.run_files import part_models
 
@@ -123,8 +123,8 @@ def _model_commands(config: ModelConfig, frequencies: Sequence[float], part: int
 def _prior(parameter: str, given: Sequence[float] | float | str | None) -> str:
     """What is inferred has MrBayes' own prior, which is ours; what is given is fixed."""
     if given is None or isinstance(given, str):
-        return f"{parameter}pr={call(*getattr(DEFAULTS, parameter))}"
-    return f"{parameter}pr={call('fixed', [given] if isinstance(given, int | float) else given)}"
+        return f"{parameter}pr={prior_text(*getattr(DEFAULTS, parameter))}"
+    return f"{parameter}pr={prior_text('fixed', [given] if isinstance(given, int | float) else given)}"
 
 
 def _sharing_commands(config: InferConfig, configs: Sequence[ModelConfig]) -> Iterator[str]:
@@ -140,12 +140,14 @@ def _sharing_commands(config: InferConfig, configs: Sequence[ModelConfig]) -> It
 def _length_prior_words(config: InferConfig) -> str:
     words = parse_length_prior("--branch-prior", config.branch_prior)
     if words.kind == "exponential":
-        return call("exponential", [config.prior_rate])
-    return call("gammadir", [*words.numbers, 1, 1]) if words.kind == "gamma-dirichlet" else _uniform(words.numbers)
+        return prior_text("exponential", [config.prior_rate])
+    return (
+        prior_text("gammadir", [*words.numbers, 1, 1]) if words.kind == "gamma-dirichlet" else _uniform(words.numbers)
+    )
 
 
 def _uniform(numbers: Sequence[float]) -> str:
-    return call("uniform", [0, *numbers])
+    return prior_text("uniform", [0, *numbers])
 
 
 def _ranges(sites: LongArray) -> Iterator[str]:

@@ -154,7 +154,7 @@ def _model_settings(part: PartSettings) -> dict[str, Any]:
 
 def _no_prior(parameter: str, setting: Setting) -> ConfigError:
     own = getattr(DEFAULTS, parameter)
-    return ConfigError(f"phloem has no {parameter}pr={call(*setting)}. Make it {call(*own)} or fixed.")
+    return ConfigError(f"phloem has no {parameter}pr={prior_text(*setting)}. Make it {prior_text(*own)} or fixed.")
 
 
 def _size(config: ModelConfig) -> int:
@@ -204,7 +204,7 @@ def _part_rates(block: MrBayesBlock) -> str:
         )
     numbers = [rate.numbers[0] for rate in rates]
     if set(numbers) != {1.0}:
-        raise ConfigError(f"phloem has no ratepr={call('dirichlet', numbers)}. Make it variable, or fixed.")
+        raise ConfigError(f"phloem has no ratepr={prior_text('dirichlet', numbers)}. Make it variable, or fixed.")
     return INFERRED
 
 
@@ -217,7 +217,7 @@ def _length_prior(setting: Setting) -> dict[str, Any]:
     if kind == "uniform" and numbers[0] == 0:
         return {"branch_prior": f"uniform:{number_text(numbers[1])}"}
     what = "from 0" if kind == "uniform" else "with alpha and c of 1"
-    raise ConfigError(f"phloem has no brlenspr={call(*setting)}, only one {what}. Change it.")
+    raise ConfigError(f"phloem has no brlenspr={prior_text(*setting)}, only one {what}. Change it.")
 
 
 def with_models(partition: SitePartition, names: Sequence[str]) -> SitePartition:
@@ -231,7 +231,8 @@ def with_models(partition: SitePartition, names: Sequence[str]) -> SitePartition
     return replace(partition, models=tuple(names))
 
 
-def call(kind: str, numbers: Sequence[float] = ()) -> str:
+def prior_text(kind: str, numbers: Sequence[float] = ()) -> str:
+    """As in `dirichlet(1,1,1,1)`."""
     return f"{kind}({','.join(map(number_text, numbers))})" if numbers else kind
 
 
