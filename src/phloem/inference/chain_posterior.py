@@ -28,6 +28,7 @@ from phloem.trees.splits import SplitFrequencies, split_frequencies
 from phloem.variational.sbn import SubsplitNetwork
 
 USUAL_CHAINS, USUAL_ROUNDS = 400, 200
+FEWEST_CHAINS = 2  # that say anything of their errors
 CHECK_ROUNDS = 100  # of the chains at the end of a run: some seconds, in which all but the slowest clades are forgotten
 NOTABLE = 0.01  # of the probability: a smaller share outside the support, or difference of a clade, goes without saying
 
@@ -160,7 +161,7 @@ def check_draws(
     of the chains for what is outside the support, if there is much.
     """
     chains = min(chains, len(draws))
-    if chains < 2 or not can_run_chains(target):
+    if chains < FEWEST_CHAINS or not can_run_chains(target):
         return CheckedDraws(draws, None)
     if progress:
         progress(0.0)

@@ -19,6 +19,7 @@ from phloem.data.partitions import SitePartition
 from phloem.data.patterns import SitePatterns
 from phloem.errors import ConfigError, FileProblem, PhloemError
 from phloem.inference.chain_check import ChainCheck
+from phloem.inference.chain_posterior import FEWEST_CHAINS
 from phloem.inference.draws import Draws, TopologyEstimates, write_draws
 from phloem.inference.laplace import ParameterStart
 from phloem.inference.measurement import Measurement
@@ -266,6 +267,7 @@ def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = F
         family=family_of(config),
         explored=results.held,
         in_use=in_use,
+        unchecked=is_unchecked(config, results.target),
     )
     support = inputs.support
     return Summary(
@@ -288,6 +290,11 @@ def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = F
         stopped_early=results.finished and results.steps_done < results.steps,
         skipped_steps=results.skipped,
     )
+
+
+def is_unchecked(config: InferConfig, target: TreePosterior) -> bool:
+    """Whether chains were to check the draws and cannot."""
+    return config.evaluation.chains >= FEWEST_CHAINS and isinstance(target.likelihood.model, PartitionedModel)
 
 
 def read_summary(run: InferRun) -> Summary:
