@@ -241,6 +241,7 @@ REFUSED = {
     "no labels": (ALIVIEW.replace("datatype=dna", "datatype=dna nolabels"), "a MATRIX with nolabels is not supported"),
     "equate": (EQUATE.replace("r=R", "r=R T={AC}"), "equate: t={ac} is not supported"),
     "trees alone": ("#NEXUS\nbegin trees; tree t = (a,b,c); end;", "no DATA or CHARACTERS block"),
+    "another file": ("#NEXUS\nbegin mrbayes; execute b.nex; end;", "no DATA … It executes 'b.nex': name that file."),
     "cut off": (GENEIOUS[: GENEIOUS.index("\t;\nEND")], "the MATRIX has no ';' at its end"),
     "fewer sites": (MESQUITE.replace("NCHAR=12", "NCHAR=13"), "says nchar=13, but its matrix has"),
     "a symbol": (ALIVIEW.replace("ACTTACRT", "ACTTAC~T"), "'~'"),

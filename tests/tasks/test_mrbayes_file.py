@@ -271,3 +271,19 @@ def test_read_back_the_settings_are_the_same(config, count):
         assert read.partition.rates == config.partition.rates
         shared = {name for name in config.partition.linked if sum(name in one.inferred for one in expected) > 1}
         assert read.partition.linked == shared
+
+
+@pytest.mark.parametrize("what", ["one part", "taxa without data", "constant part"])
+def test_mrbayes_has_the_same_densities_of_odd_parts(mrbayes, tmp_path, what):
+    states = ALIGNMENT.states.copy()
+    if what == "taxa without data":
+        states[2, :60] = states[4, 60:] = 15
+        states[0, 5] = 5  # A or G
+    elif what == "constant part":
+        states[:, 60:] = 1
+    part_of_site = np.repeat(np.arange(2, dtype=np.int32), 60) * (what != "one part")
+    names, models = (("all",), (None,)) if what == "one part" else (("a", "b"), ("GTR+G4", "HKY+I"))
+    patterns = compress(Alignment(NAMES, states), SitePartition(names, part_of_site, models))
+    config = InferConfig(partition=PartitionConfig("parts"))
+    columns = run(mrbayes, tmp_path, file_of(config, patterns).text)
+    assert_same_densities(build_target(patterns, config, 1), tmp_path, columns)

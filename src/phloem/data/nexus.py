@@ -66,7 +66,9 @@ def parse_nexus(source: str, text: str) -> NexusAlignment:
     found = list(statements(source, text))
     number = next((one.block_number for one in found if one.block in DATA_BLOCKS), None)
     if number is None:
-        raise AlignmentError(f"{source}: no alignment: this NEXUS file has no DATA or CHARACTERS block.")
+        other = next((one.text.strip() for one in found if one.keyword == "execute"), "")
+        advice = f" It executes {quoted(other)}: name that file." if other else ""
+        raise AlignmentError(f"{source}: no alignment: this NEXUS file has no DATA or CHARACTERS block.{advice}")
     block = [one for one in found if one.block_number == number]
     settings = _settings(block)
     _check_format(source, settings)

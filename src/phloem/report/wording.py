@@ -90,10 +90,10 @@ def interval(lower: float, upper: float) -> str:
 
 
 def decimal(value: float, places: int = 2) -> str:
-    """`−7108.42`."""
+    """`−7108.42`; no minus before a zero."""
     if not math.isfinite(value):
         return UNKNOWN
-    return f"{value:.{places}f}".replace("-", MINUS)
+    return f"{value:z.{places}f}".replace("-", MINUS)
 
 
 def decimals(deviations: Sequence[float]) -> int:

@@ -58,7 +58,7 @@ def mrbayes_file(
     for number, (part, fitted) in enumerate(zip(configs, models, strict=True), 1):
         lines += _model_commands(part, fitted.frequencies.tolist(), number if len(configs) > 1 else None)
     lines.append(f"prset brlenspr=unconstrained:{_length_prior_words(config)};")
-    if patterns.partition is not None:
+    if len(configs) > 1:
         lines += _sharing_commands(config, configs)
     matrix = "".join(
         f"  {name}  {''.join(map(LETTERS.__getitem__, row))}\n"

@@ -96,7 +96,7 @@ def block_settings(source: str, block: MrBayesBlock, given: Collection[str] = ()
         problems.append(f"{source}: constraints on the topology ({listed(enforced)}) are not supported yet.")
     if problems:
         more = f" The block has {counted(len(problems) - 1, 'more problem')}." if len(problems) > 1 else ""
-        raise ConfigError(f"{problems[0]}{more} {LEAVE_ASIDE[0].upper()}{LEAVE_ASIDE[1:]}.")
+        raise ConfigError(f"{problems[0]}{more} {LEAVE_ASIDE}.")
     try:
         layer, taken = _settings(source, block, given)
     except ConfigError as problem:
