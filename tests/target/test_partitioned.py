@@ -144,3 +144,17 @@ def test_parts_have_equal_numbers_of_categories():
 
 def test_codon_positions():
     assert by_codon(6).part_of_site.tolist() == [0, 1, 2, 0, 1, 2]
+
+
+@pytest.mark.parametrize("first", [1, 3, 20])
+def test_parts_may_be_of_very_different_sizes(first):
+    """Each part's tables must have room for its own columns, of which the first may have few."""
+    alignment = Alignment(tuple("abcde"), (1 << np.random.default_rng(1).integers(0, 4, (5, 900))).astype(np.uint8))
+    partition = SitePartition(("few", "many"), (np.arange(900) >= first).astype(np.int32), (None, None))
+    patterns = compress(alignment, partition)
+    parts = tuple(
+        build_model(ModelConfig("GTR", rates=(1, 2, 1, 1, 3, 1)), own) for own in compress(alignment).parts * 2
+    )
+    found = TreeLikelihood(patterns, PartitionedModel(partition.names, parts), threads=1)
+    whole = TreeLikelihood(compress(alignment), parts[0], threads=1)
+    np.testing.assert_allclose(found(TREES, LENGTHS), whole(TREES, LENGTHS), rtol=1e-12)

@@ -13,6 +13,7 @@ import phloem
 from phloem.errors import BadArgument
 from phloem.inference.draws import resample, shortest_decimals
 from phloem.target.likelihood import TreeLikelihood
+from phloem.target.priors import GammaDirichletPrior
 from phloem.target.substitution import hky85
 from phloem.tasks.posterior import sample_posterior
 
@@ -108,6 +109,10 @@ def test_the_prior_is_that_of_the_runs_settings(posterior):
         trees = math.prod(range(3, 2 * len(posterior.taxa) - 4, 2))  # topologies: (2n-5)!!
         expected = count * math.log(rate) - rate * lengths.sum(axis=1) - math.log(trees)
         np.testing.assert_allclose(found.log_prior, expected, rtol=1e-9)
+    other = replace(posterior, config=replace(posterior.config, branch_prior="gamma-dirichlet:2,3"))
+    found, trees = sample_posterior(other, 30), posterior.sample(30)
+    expected = GammaDirichletPrior(2, 3)(trees.topologies, torch.tensor(trees.branch_lengths)).numpy()
+    np.testing.assert_allclose(found.log_prior, expected, rtol=1e-9)
 
 
 def test_weighted_trees_are_different_draws_with_their_weights(posterior):

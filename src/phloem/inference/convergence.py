@@ -71,7 +71,7 @@ def convergence(trees: ChainTrees, splits: ChainSplits) -> Convergence:
         if part.size
     ]
     return Convergence(
-        shrink=max(_shrink([values[part] for part in both]) for values in (trees.log_joint, _lengths(trees))),
+        shrink=max(_shrink([values[part] for part in both]) for values in _values(trees)),
         groups=split_deviation([split_frequencies(trees.select(part)) for part in groups]),
         halves=split_deviation([split_frequencies(trees.select(part)) for part in halves]),
         largest_error=float(splits.errors.max(initial=0.0)),
@@ -79,8 +79,9 @@ def convergence(trees: ChainTrees, splits: ChainSplits) -> Convergence:
     )
 
 
-def _lengths(trees: ChainTrees) -> FloatArray:
-    return np.asarray(trees.branch_lengths.sum(axis=1))
+def _values(trees: ChainTrees) -> list[FloatArray]:
+    """What chains must agree about: the log posterior, the tree length, and the coordinates of model parameters."""
+    return [trees.log_joint, trees.branch_lengths.sum(axis=1), *trees.theta.T]
 
 
 def _shrink(parts: list[FloatArray]) -> float:

@@ -217,8 +217,9 @@ class DrawCollector:
 
     def add(self, particles: Particles, annealed: FloatArray | None = None) -> None:
         """Add particles, as far as there is room. annealed: their log weights, if they were moved."""
-        count = min(len(particles.topologies), self._nodes_left // particles.topologies.node_count)
-        self._nodes_left -= count * particles.topologies.node_count
+        each = particles.topologies.node_count + particles.theta.shape[1]
+        count = min(len(particles.topologies), self._nodes_left // each)
+        self._nodes_left -= count * each
         lengths, *logarithms, theta = (part.detach().numpy()[:count] for part in particles[1:])
         group = self._number(particles.topologies.parent[:count])
         log_weights = particles.log_weights() if annealed is None else annealed

@@ -19,6 +19,7 @@ from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
 
 CANDIDATES = 20  # topologies, the most frequent, of which the most likely is taken
+MOST_CANDIDATES = 200
 STEP = 1e-3  # of the differences of slopes
 LEAST_PRECISION = 1e-2  # in any direction: flatter than that is no normal distribution
 FARTHEST = 12.0  # of a coordinate
@@ -33,8 +34,10 @@ class ParameterStart(NamedTuple):
 
 
 def start_of(target: TreePosterior, trees: TreeSample) -> ParameterStart:
-    """From the most likely of the most frequent trees."""
-    frequent = trees.topologies.take(np.argsort(-trees.weights, kind="stable")[:CANDIDATES])
+    """From the most likely of the most frequent trees, and of those that are as frequent as the last of them."""
+    order = np.argsort(-trees.weights, kind="stable")
+    as_frequent = trees.weights[order] >= trees.weights[order][:CANDIDATES][-1]
+    frequent = trees.topologies.take(order[as_frequent][:MOST_CANDIDATES])
     fitted = optimize_branch_lengths(target.likelihood, frequent, tolerance=0.1)
     best = int(fitted.log_likelihoods.argmax())
     return approximate(target, frequent.take(np.array([best])), fitted.branch_lengths[best])

@@ -27,6 +27,7 @@ from phloem.random_streams import RandomStream
 from phloem.runs.driver import Trainable, report_steps, take_steps
 from phloem.runs.history import History
 from phloem.target.posterior import TreePosterior
+from phloem.target.priors import UniformPrior
 from phloem.variational.joint import DrawGradients, JointModel
 
 HELD_RAMP = 0.4  # of what the settings say: no modes must be found, only lengths that fit
@@ -205,6 +206,8 @@ class Training(Trainable):
         # Q(θ) begins near the posterior, from which a tempered likelihood would lead it away: it moves later.
         self._theta_adam = None if model.theta is None else Adam(model.theta.parameters(), clipping=config.clipping)
         longer = " or more --steps, which make the warm-up longer" if config.ramp else ""
+        if isinstance(target.prior, UniformPrior):
+            longer += f", or a prior that allows lengths above {target.prior.longest:g} if trees need them"
         self.advice = f"Use a lower learning rate (--set training.rate={config.rate / 3:.1g}){longer}."
 
     def step(self) -> StepInfo:

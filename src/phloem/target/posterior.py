@@ -54,9 +54,10 @@ class TreePosterior:
 
     def priors_in_words(self) -> dict[str, str]:
         """The priors, by what they are about."""
-        if not isinstance(self.prior, LengthPrior) or not is_usual(self.prior):
-            return {"topologies and branch lengths": "your own"}
-        found = {"topologies": "all alike", "branch lengths": self.prior.in_words()}
+        if isinstance(self.prior, LengthPrior) and is_usual(self.prior):
+            found = {"topologies": "all alike", "branch lengths": self.prior.in_words()}
+        else:
+            found = {"topologies and branch lengths": "your own"}
         for one in self.parameters.inferred if self.parameters else ():
             found[IN_WORDS[one.field]] = one.kind.prior
         return found

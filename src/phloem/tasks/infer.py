@@ -21,7 +21,7 @@ from phloem.data.patterns import SitePatterns, compress, summarize
 from phloem.data.reading import load_alignment
 from phloem.display.events import Event, News, Notice, Overview
 from phloem.display.lines import choose_display
-from phloem.errors import BadArgument, FileProblem, counted, quoted
+from phloem.errors import BadArgument, FileProblem, counted, listed, quoted
 from phloem.features.convolutions import Convolution
 from phloem.inference.chain_posterior import check_draws
 from phloem.inference.measurement import checked_measurement, measure
@@ -70,6 +70,7 @@ WIDE = (
 USUAL_MODEL_TAKEN = (
     f"model {USUAL_MODEL}, the default, with its parameters inferred; --model JC for the benchmarks' model"
 )
+MANY_COORDINATES = 300  # of model parameters: from there on, a step's time grows with their square
 Progress = Callable[[Event], None]
 InferSession = Session[InferConfig, RunInputs]
 Saved = SavedRuns[InferConfig, RunInputs]
@@ -115,6 +116,8 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
         progress(_overview(source, alignment, target, config, directory))
         if _takes_usual_model(config, settings, request, saved):
             progress(Notice(USUAL_MODEL_TAKEN, urgent=False))
+        if target.dimension > MANY_COORDINATES:
+            progress(Notice(f"{target.dimension:,} coordinates of model parameters take long: --link shares some"))
         if is_first_use:
             progress(Notice("the first use compiles phloem's kernels, which takes a minute, once", urgent=False))
 
@@ -351,7 +354,14 @@ def _partition(
         partition = read_partition(sites, alignment.site_count)
         for line in partition.ignored:
             progress(Notice(f"{sites}: {line}"))
-    return with_models(partition, config.partition.model_names)
+    partition = with_models(partition, config.partition.model_names)
+    if len(partition) == 1 and partition.models == (None,):
+        return None  # the whole alignment
+    named = [name for name, model in zip(partition.names, partition.models, strict=True) if model is not None]
+    if named and block is None:
+        others = "the model and its parameters in the settings are those of the others"
+        progress(Notice(f"{listed(named)}: models as {sites} names them; {others}", urgent=False))
+    return partition
 
 
 def _support_source(

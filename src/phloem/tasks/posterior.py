@@ -38,7 +38,6 @@ from phloem.runs.history import read_history
 from phloem.storage.files import cannot_write, write_text
 from phloem.target.free_parameters import FreeParameters, model_in_words
 from phloem.target.posterior import TreePosterior
-from phloem.target.priors import TreePrior
 from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, branches_of, family_of
 from phloem.tasks.run_files import (
     CLADES,
@@ -49,6 +48,7 @@ from phloem.tasks.run_files import (
     InferCheckpoint,
     InferRun,
     infer_run,
+    length_prior,
     read_clades,
     read_summary,
     read_topologies,
@@ -387,7 +387,7 @@ def sample_posterior(
     topologies = draws.topologies[draws.group[chosen]]
     parameters, theta = free_parameters(posterior), draws.theta[chosen]
     with torch.no_grad():
-        prior = posterior.target.prior if posterior.config.own else TreePrior(posterior.config.prior_rate)
+        prior = posterior.target.prior if posterior.config.own else length_prior(posterior.config)
         log_prior = prior(topologies, torch.from_numpy(lengths)).numpy()
     if parameters is not None:
         log_prior = log_prior + parameters.log_prior(theta)[0]

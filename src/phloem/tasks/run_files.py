@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -115,10 +116,16 @@ def part_models(model: ModelConfig, partition: SitePartition | None) -> list[Mod
     found = []
     for name, own in zip(partition.names, partition.models, strict=True):
         try:
-            found.append(model if own is None else ModelConfig(IN_BRACES.sub("", own)))
+            found.append(model if own is None else _named_model(IN_BRACES.sub("", own), model))
         except ConfigError as problem:
             raise ConfigError(f"part {name}: {problem}") from None
     return found
+
+
+def _named_model(name: str, others: ModelConfig) -> ModelConfig:
+    """The model that a partition names, whose rate categories are made as those of the others."""
+    model = ModelConfig(name)
+    return model if model.gamma is None else replace(model, median_rates=others.median_rates)
 
 
 def _part_model(config: ModelConfig, patterns: SitePatterns, part: int) -> SubstitutionModel:

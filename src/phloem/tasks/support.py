@@ -33,6 +33,7 @@ from phloem.search.replicates import ReplicateDirectory, remove_replicates
 from phloem.storage.files import cannot_read, check_can_write
 from phloem.target.partitioned import PartitionedModel
 from phloem.target.posterior import TreePosterior
+from phloem.target.priors import is_usual
 from phloem.tasks.run_files import build_target
 from phloem.trees.generation import all_topologies
 from phloem.trees.reading import SUFFIXES, read_trees, read_weighted_table
@@ -167,7 +168,8 @@ class SupportSource:
         theta = None if target.parameters is None else start_of(target, merge(samples))
         if self._bootstrap is not None:
             explored, first = target, theta
-            if isinstance(target.likelihood.model, PartitionedModel):  # what chains find is weighed later
+            if isinstance(target.likelihood.model, PartitionedModel) and is_usual(target.prior):
+                # What chains find is weighed later.
                 explored = build_target(
                     compress(self._alignment), replace(self._config, partition=PartitionConfig()), threads
                 )

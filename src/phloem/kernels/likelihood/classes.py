@@ -248,8 +248,9 @@ def classify(
 ) -> None:
     """Classes (clades, patterns) and their counts (clades, blocks) of new clades; block b is bounds[b]:bounds[b+1]."""
     size = 2
-    while size < 4 * (bounds[1] - bounds[0]):
-        size *= 2
+    for block in range(first_block, last_block):  # parts of the alignment have blocks of any size
+        while size < 4 * (bounds[block + 1] - bounds[block]):
+            size *= 2
     table, keys = np.empty(size, np.int32), np.empty(size, np.int64)
     for block in range(first_block, last_block):
         start, end = bounds[block], bounds[block + 1]
