@@ -124,4 +124,4 @@ def test_the_demo_is_the_main_job_on_the_bundled_example(tmp_path):
     command = [str(Path(sys.executable).parent / "phloem"), *recipe.split()[1:]]
     for steps in ("400", "5"):
         run = subprocess.run([*command, "--steps", steps], cwd=tmp_path, capture_output=True, text=True, check=True)
-        assert run.stdout.startswith("log marginal likelihood    -6")
+        assert run.stdout.startswith("log marginal likelihood    -5")
