@@ -92,7 +92,7 @@ def test_the_same_seed_gives_the_same_files_and_json_is_the_summary(finished, ca
     lines = captured.err.splitlines()
     assert lines[0] == "primates: 12 taxa, 898 sites, 413 patterns, 0.3 % missing, 377 constant sites"
     assert lines[1] == "model JC69; branch lengths by edge, warped; 200 steps; run directory again"
-    assert lines[2:4] == ["support …", "training …"]
+    assert lines[3:5] == ["support …", "training …"]
     assert sum(line.startswith("step ") for line in lines) == 10
     assert lines[-2:] == ["evaluation …", "chains …"]
 

@@ -103,7 +103,7 @@ def test_a_resumed_run_tells_the_tenths_that_it_reaches(capsys):
         display(training(14_000, report(14_000)))
         display(training(16_000))
         display(training(16_500, report(16_000)))
-    assert [line.split("   ")[0] for line in told(capsys)[2:]] == ["training …", "step 16,000"]
+    assert [line.split("   ")[0] for line in told(capsys)[3:]] == ["training …", "step 16,000"]
 
 
 def test_a_resumed_run_begins_with_its_last_report(capsys):
@@ -111,7 +111,7 @@ def test_a_resumed_run_begins_with_its_last_report(capsys):
         display(overview())
         display(training(13_000, report(12_800)))
         display(training(14_000, report(14_000)))
-    assert [line.split("   ")[0] for line in told(capsys)[2:]] == ["training …", "step 12,800"]
+    assert [line.split("   ")[0] for line in told(capsys)[3:]] == ["training …", "step 12,800"]
 
 
 class Plain:
@@ -210,7 +210,7 @@ def test_the_alignment_report_names_what_is_odd():
             empty_sites=1200,
         )
     )
-    assert lines[:-1] == [
+    assert lines[:-2] == [
         "primates: 12 taxa, 898 sites, 413 patterns, <0.1 % missing, 1 constant site",
         "identical sequences: A, B; C, D, E, F, G and 3 more (the data cannot tell their order; one of each is enough)",
         f"taxa without any data: K , {'L' * 39}…",

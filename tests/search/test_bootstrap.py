@@ -296,7 +296,7 @@ def test_the_trees_are_those_of_the_program_in_its_order_on_the_users_names(fake
         ({"count": 0}, "--count 0: give a whole number from 1"),
         ({"method": "embedded", "count": 1_000_001}, "--count 1000001: give a whole number from 1 to 1,000,000"),
         ({"method": "raxml"}, "--method 'raxml': choose one of auto, iqtree, embedded"),
-        ({"method": "embedded", "model": "MFP"}, "--model 'MFP': give JC, K80"),
+        ({"method": "embedded", "model": "MFP"}, "--model 'MFP': give one of JC, K80"),
         ({"method": "iqtree", "keep": 5}, "--keep 5: IQ-TREE makes only bootstrap trees. Give --method embedded"),
         ({"keep": -1}, "--keep -1: give a whole number"),
         ({"within": -1.0}, "--within -1: give a number of log-likelihood units"),
@@ -374,7 +374,7 @@ def test_what_the_method_cannot_do_is_known_when_auto_is_settled(fake, alignment
 
 
 def test_a_model_that_only_iqtree_knows_needs_it(nowhere, alignment, tmp_path):
-    with pytest.raises(ConfigError, match=r"--model 'MFP': give JC, K80.* the method iqtree"):
+    with pytest.raises(ConfigError, match=r"--model 'MFP': give one of JC, K80.* the method iqtree"):
         bootstrap_files(alignment, tmp_path / "out", replace(AUTO, model="MFP"))
     assert not (tmp_path / "out").exists()
 

@@ -168,7 +168,7 @@ def summarize_runs(
         family=family_of(config),
         runs=config.runs,
         in_use=in_use,
-        unchecked=is_unchecked(config, runs[0].target),
+        unchecked=is_unchecked(config, check),
     )
     best = int(np.argmax(agreement.shares))
     summary = runs[best].summary

@@ -274,7 +274,7 @@ def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = F
         family=family_of(config),
         explored=results.held,
         in_use=in_use,
-        unchecked=is_unchecked(config, results.target),
+        unchecked=is_unchecked(config, results.check),
     )
     support = inputs.support
     return Summary(
@@ -299,9 +299,9 @@ def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = F
     )
 
 
-def is_unchecked(config: InferConfig, target: TreePosterior) -> bool:
-    """Whether chains were to check the draws and cannot."""
-    return config.evaluation.chains >= FEWEST_CHAINS and isinstance(target.likelihood.model, PartitionedModel)
+def is_unchecked(config: InferConfig, check: ChainCheck | None) -> bool:
+    """Whether chains were to check the draws and could not, as there is a partition."""
+    return check is None and config.evaluation.chains >= FEWEST_CHAINS and config.partition.sites is not None
 
 
 def read_summary(run: InferRun) -> Summary:
