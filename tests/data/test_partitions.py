@@ -5,12 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phloem.data.partitions import SitePartition, by_codon, parse_partition, partition_in, read_partition
+from phloem.data.partitions import SitePartition, SiteSets, by_codon, parse_partition, read_partition
 from phloem.errors import AlignmentError, FileProblem, PhloemError
 from support.messages import saying
 from support.nexus_files import odd_names, quote
 
 SITES = 12
+
+
+def partition_in(source: str, text: str, sites: int) -> SitePartition | None:
+    """What the file itself activates."""
+    return SiteSets(source, text, sites).active_partition()
 
 
 def parsed(text: str, sites: int = SITES) -> SitePartition:
@@ -128,7 +133,6 @@ def test_the_partition_of_an_alignment_is_what_set_partition_activates():
     assert partition_in("dna.nex", sets(*lines, block="mrbayes"), SITES) is None
     assert shown(partition_in("dna.nex", sets(*lines, "set partition=P;", block="mrbayes"), SITES)) == HALVES
     assert partition_in("dna.nex", sets(*lines, "set partition=1;", block="mrbayes"), SITES) is None
-    assert partition_in("dna.fasta", ">a\nACGT", SITES) is None
 
 
 def test_a_set_that_nobody_uses_may_be_wrong():

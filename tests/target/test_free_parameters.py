@@ -16,6 +16,7 @@ from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
 from phloem.target.substitution import build_model
 from phloem.trees.generation import all_topologies
+from support.models import with_numbers
 from support.small_posteriors import evolved
 
 MODELS = ["K80", "F81", "HKY+G4", "TN93+I", "SYM+G", "GTR", "GTR+I+G4", "GTR+F+G6", "JC+I+G", "JC+G4"]
@@ -91,11 +92,13 @@ def test_a_model_for_each_tree_is_that_model_alone(name):
     lengths, theta = torch.rand(6, 7, dtype=torch.float64) / 5, random_coordinates(target, 6)
     together = target.log_likelihood(trees, lengths, theta).numpy()
     assert target.parameters is not None
+    parameters = target.parameters.at(theta.numpy()).parameters
     for tree in range(6):
-        model = target.parameters.model(theta.numpy()[tree])
+        model = with_numbers(build_model(ModelConfig(name), PATTERNS), parameters, tree)
         alone = TreeLikelihood(PATTERNS, model, threads=1)(trees[tree], lengths[tree : tree + 1])
         assert together[tree] == pytest.approx(float(alone), abs=1e-8)
-        np.testing.assert_allclose(target.parameters.coordinates_of(model), theta[tree], atol=1e-9)
+        start = FreeParameters([model], target.parameters.inferred).start()
+        np.testing.assert_allclose(start, theta[tree], atol=1e-9)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -122,10 +125,9 @@ def test_what_is_given_is_fixed():
     target = target_of("HKY+I+G4", kappa=4.0, alpha=0.5)
     assert target.parameters is not None
     assert target.parameters.names == ("pi(A)", "pi(C)", "pi(G)", "pi(T)", "pinvar")
-    model = target.parameters.model(np.zeros(4))
-    assert model.exchangeabilities.tolist() == [1, 4, 1, 1, 4, 1]
-    assert model.site_rates.shape is not None
-    assert model.site_rates.shape.item() == 0.5
+    parameters = target.parameters.at(np.zeros((1, 4))).parameters
+    assert parameters.exchangeabilities.tolist() == [[[1, 4, 1, 1, 4, 1]]]
+    assert parameters.shape.tolist() == [[0.5]]
     config = ModelConfig("JC")
     assert FreeParameters.of(config, build_model(config, PATTERNS)) is None
 

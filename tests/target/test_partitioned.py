@@ -15,6 +15,7 @@ from phloem.target.partitioned import PartitionedModel
 from phloem.target.posterior import TreePosterior
 from phloem.target.substitution import build_model
 from phloem.trees.generation import all_topologies
+from support.models import with_numbers
 from support.small_posteriors import evolved
 
 ALIGNMENT = evolved(5, 90, seed=7)
@@ -64,18 +65,13 @@ def test_the_likelihood_is_that_of_the_parts_with_lengths_times_their_rates(mode
     rates = np.stack([values[f"m{{{part + 1}}}"] for part in range(3)])
     np.testing.assert_allclose((rates * PARTITION.sizes[:, None]).sum(axis=0) / 90, 1)
     found = target.log_likelihood(TREES, LENGTHS, theta).numpy()
-    parameters = target.parameters.parameters(target.parameters._values(theta.numpy()))
+    parameters = target.parameters.at(theta.numpy()).parameters
     for tree in range(4):
         total = 0.0
         for part, name in enumerate(models):
             config = ModelConfig(name)
             start = build_model(config, PATTERNS.parts[part])
-            model = start.with_numbers(
-                parameters.exchangeabilities[tree, part],
-                parameters.frequencies[tree, part],
-                None if start.site_rates.shape is None else parameters.shape[tree, part],
-                None if start.site_rates.invariant is None else parameters.invariant[tree, part],
-            )
+            model = with_numbers(start, parameters, tree, part)
             alone = TreeLikelihood(compress(sites_of(part)), model, threads=1)
             total += alone(TREES[tree], LENGTHS[tree : tree + 1] * rates[part, tree]).item()
         assert found[tree] == pytest.approx(total, abs=1e-8)

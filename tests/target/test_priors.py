@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from phloem.config.prior import parse_length_prior
+from phloem.config.model import parse_length_prior
 from phloem.errors import BadArgument, ConfigError
 from phloem.target.priors import (
     GammaDirichletPrior,

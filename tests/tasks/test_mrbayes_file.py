@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from phloem.config import InferConfig, ModelConfig
 from phloem.config.infer import INFER
-from phloem.config.model import MODEL_PARAMETERS
+from phloem.config.model import MODEL_PARAMETERS, parse_length_prior
 from phloem.config.partition import LINKABLE, PartitionConfig
-from phloem.config.prior import parse_length_prior
 from phloem.data.alignment import Alignment
 from phloem.data.mrbayes_block import read_mrbayes_block
 from phloem.data.partitions import SitePartition

@@ -13,8 +13,8 @@ from phloem.cli.flags import Settings, with_compare_settings
 from phloem.cli.options import (
     ALIGNMENT_HELP,
     CHECKPOINT_HELP,
-    TREES_HELP,
     LongNames,
+    SupportTrees,
     plain_console,
     plain_table,
     terminal_width,
@@ -64,14 +64,7 @@ def compare(
             show_default="named after the alignment: dna-models for dna.fasta",
         ),
     ] = None,
-    trees: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TREES",
-            help=f"{TREES_HELP} One file is one replicate; repeatable.",
-            show_default="bootstrap trees; all trees for up to 6 taxa",
-        ),
-    ] = None,
+    trees: SupportTrees = None,
     long_names: LongNames = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Resume the comparison in the directory, if there is one.")

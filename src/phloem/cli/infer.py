@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from phloem.cli.flags import Settings, with_infer_settings
-from phloem.cli.options import ALIGNMENT_HELP, CHECKPOINT_HELP, TREES_HELP, LongNames, terminal_width
+from phloem.cli.options import ALIGNMENT_HELP, CHECKPOINT_HELP, LongNames, SupportTrees, terminal_width
 from phloem.config import InferConfig
 from phloem.errors import BadArgument, StoppedByUser, counted
 
@@ -49,14 +49,7 @@ def infer(
             show_default="named after the alignment: dna-run for dna.fasta",
         ),
     ] = None,
-    trees: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TREES",
-            help=f"{TREES_HELP} One file is one replicate; repeatable.",
-            show_default="bootstrap trees; all trees for up to 6 taxa",
-        ),
-    ] = None,
+    trees: SupportTrees = None,
     long_names: LongNames = False,
     mrbayes: Annotated[
         bool, typer.Option("--mrbayes/--no-mrbayes", help="Take model and priors from a NEXUS file's MrBayes block.")

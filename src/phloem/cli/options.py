@@ -17,6 +17,14 @@ LongNames = Annotated[
     typer.Option("--long-names", help="Take whole title lines of a FASTA file as names, not only their first words."),
 ]
 TREES_HELP = "Newick or NEXUS files, plain or .gz, a directory of them, or a bundled example: primates."
+SupportTrees = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TREES",
+        help=f"{TREES_HELP} One file is one replicate; repeatable.",
+        show_default="bootstrap trees; all trees for up to 6 taxa",
+    ),
+]
 BURNIN_HELP = "Trees to drop from the start of each file: a count, or a fraction such as 0.25."
 RUN_HELP = "The directory of a run of `phloem infer`."
 CHECKPOINT_HELP = "Time or steps between checkpoints: 90s, 5m, 1000steps."

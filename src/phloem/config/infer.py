@@ -4,9 +4,8 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from phloem.config.model import ModelConfig
+from phloem.config.model import ModelConfig, parse_length_prior
 from phloem.config.partition import PartitionConfig
-from phloem.config.prior import parse_length_prior
 from phloem.config.search import BOOTSTRAP_METHODS, check_bootstrap_model, check_replicates, check_tree_count
 from phloem.config.settings import (
     Schema,

@@ -90,7 +90,7 @@ def statements(source: str, text: str) -> Iterator[Statement]:
     """The statements of a file, but for those that begin and end blocks."""
     start = len(text) - len(text.lstrip()) + len(MAGIC)
     block, number = "", 0
-    for body, is_whole in _split(source, text, start):
+    for _, body, is_whole in split_statements(source, text, start):
         found = KEYWORD.search(body)
         keyword = found.group().lower() if found else ""
         rest = body[found.end() :] if found else body
@@ -103,26 +103,34 @@ def statements(source: str, text: str) -> Iterator[Statement]:
             yield Statement(block, number if block else 0, keyword, rest, is_whole)
 
 
-def _split(source: str, text: str, position: int) -> Iterator[tuple[str, bool]]:
-    """The text of each statement, and whether it has a semicolon, which only the last can lack.
+def split_statements(
+    source: str, text: str, position: int, *, for_comments: str = ""
+) -> Iterator[tuple[int, str, bool]]:
+    """Where each statement begins, its text, and whether it has a semicolon, which only the last can lack.
 
-    Semicolons and brackets inside quotes are letters; comments may nest.
+    Semicolons and brackets inside quotes are letters; comments may nest. A comment before a statement is no part of
+    it; for_comments: what stands for the others.
     """
+    start = position
     kept: list[str] = []
     while found := MARK.search(text, position):
         kept.append(text[position : found.start()])
         if found.group() == ";":
-            yield "".join(kept), True
+            yield start, "".join(kept), True
             kept = []
-            position = found.end()
+            start = position = found.end()
         elif found.group() == "[":
             position = _after_comment(source, text, found.start())
+            if any(map(str.strip, kept)):
+                kept.append(for_comments)
+            else:
+                kept, start = [], position
         elif name := QUOTED.match(text, found.start()):
             kept.append(name.group())
             position = name.end()
         else:
             raise _unclosed(source, text, found.start(), "this quoted name has no closing quote")
-    yield "".join([*kept, text[position:]]), False
+    yield start, "".join([*kept, text[position:]]), False
 
 
 def _after_comment(source: str, text: str, start: int) -> int:
@@ -135,7 +143,7 @@ def _after_comment(source: str, text: str, start: int) -> int:
 
 
 def _unclosed(source: str, text: str, position: int, what: str) -> AlignmentError:
-    return AlignmentError(f"{source}, line {text.count(chr(10), 0, position) + 1}: {what}.")
+    return AlignmentError(f"{source}, line {text.count(chr(10), 0, position) + 1}: {what}. Close it.")
 
 
 def _settings(block: Iterable[Statement]) -> dict[str, str]:

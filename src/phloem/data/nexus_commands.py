@@ -8,8 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from phloem.data.nexus import BRACKET, KEYWORD, MAGIC, MARK, QUOTED, is_nexus, unquote
-from phloem.errors import AlignmentError
+from phloem.data.nexus import KEYWORD, MAGIC, is_nexus, split_statements, unquote
 
 WORD = re.compile(
     r"""'[^']*+(?:''[^']*+)*+' | "[^"]*+" | [=,:()*] | (?:\{[^{}]*+\} | [^\s=,:()*{}'"] [^\s=,:(){}]*+)++ | \S""", re.X
@@ -76,7 +75,8 @@ def commands(source: str, text: str) -> Iterator[Command]:
     """The commands of a file, but for those that begin and end blocks. `#NEXUS` may be missing."""
     ends_of_lines = [found.start() for found in re.finditer("\n", text)]
     block = ""
-    for start, body, is_whole in _split(source, text, ends_of_lines):
+    begin = len(text) - len(text.lstrip()) + len(MAGIC) if is_nexus(text.lstrip()[:16].encode()) else 0
+    for start, body, is_whole in split_statements(source, text, begin, for_comments=" "):
         found = KEYWORD.search(body)
         if found is None:
             continue
@@ -93,43 +93,3 @@ def commands(source: str, text: str) -> Iterator[Command]:
 
 def _line(ends_of_lines: list[int], position: int) -> int:
     return bisect_right(ends_of_lines, position - 1) + 1
-
-
-def _split(source: str, text: str, ends_of_lines: list[int]) -> Iterator[tuple[int, str, bool]]:
-    """Where each command begins, its text, and whether it has a semicolon, which only the last can lack.
-
-    A comment before the keyword is cut off; others are replaced by a blank.
-    """
-    start = position = len(text) - len(text.lstrip()) + len(MAGIC) if is_nexus(text.lstrip()[:16].encode()) else 0
-    kept: list[str] = []
-    while found := MARK.search(text, position):
-        kept.append(text[position : found.start()])
-        if found.group() == ";":
-            yield start, "".join(kept), True
-            kept = []
-            start = position = found.end()
-        elif found.group() == "[":
-            position = _after_comment(source, text, found.start(), ends_of_lines)
-            if any(map(str.strip, kept)):
-                kept.append(" ")
-            else:
-                kept, start = [], position
-        elif name := QUOTED.match(text, found.start()):
-            kept.append(name.group())
-            position = name.end()
-        else:
-            raise _unclosed(source, ends_of_lines, found.start(), "this quoted name has no closing quote")
-    yield start, "".join([*kept, text[position:]]), False
-
-
-def _after_comment(source: str, text: str, start: int, ends_of_lines: list[int]) -> int:
-    depth = 0
-    for bracket in BRACKET.finditer(text, start):
-        depth += 1 if bracket.group() == "[" else -1
-        if not depth:
-            return bracket.end()
-    raise _unclosed(source, ends_of_lines, start, "this comment has no closing ']'")
-
-
-def _unclosed(source: str, ends_of_lines: list[int], position: int, what: str) -> AlignmentError:
-    return AlignmentError(f"{source}, line {_line(ends_of_lines, position)}: {what}. Close it.")

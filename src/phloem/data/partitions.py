@@ -105,11 +105,6 @@ def parse_partition(source: str, text: str, sites: int) -> SitePartition:
     return _parse_lines(source, text, sites)
 
 
-def partition_in(source: str, text: str, sites: int) -> SitePartition | None:
-    """The partition that `set partition=` activates in the NEXUS text of an alignment; None if it activates none."""
-    return SiteSets(source, text, sites).active_partition() if is_nexus(text.lstrip()[:16].encode()) else None
-
-
 def _parse_lines(source: str, text: str, sites: int) -> SitePartition:
     """Lines `model, name = sites` of RAxML and IQ-TREE, `#` before comments."""
     sets = SiteSets(source, "", sites)

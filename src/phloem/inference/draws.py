@@ -72,9 +72,8 @@ class Draws:
     log_q_topology: FloatArray  # (draws,)
     log_q_branches: FloatArray  # (draws,)  log Q(q, θ given τ)
     annealed: FloatArray | None = None  # (draws,)  log weights, if any of the trees were moved or added
-    theta: FloatArray = field(
-        default_factory=lambda: NO_COORDINATES
-    )  # (draws, dimension)  of the model's parameters, where some are inferred
+    # (draws, dimension)  of the model's parameters, where some are inferred
+    theta: FloatArray = field(default_factory=lambda: NO_COORDINATES)
 
     def __post_init__(self) -> None:
         if not len(self.group):

@@ -51,7 +51,7 @@ def approximate(target: TreePosterior, topology: TopologyBatch, branch_lengths: 
     logs = np.log(np.clip(branch_lengths, SHORTEST, LONGEST))
     bounds = [(-FARTHEST, FARTHEST)] * len(begin) + [(np.log(SHORTEST), np.log(LONGEST))] * len(logs)
     found = minimize(
-        lambda place: surface.negated(place),
+        surface.negated,
         np.concatenate([np.clip(begin, -FARTHEST, FARTHEST), logs]),
         jac=True,
         method="L-BFGS-B",

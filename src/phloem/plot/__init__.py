@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from phloem.plot.diagnostics import training as training
     from phloem.plot.diagnostics import weights as weights
     from phloem.plot.lengths import branch_lengths as branch_lengths
+    from phloem.plot.lengths import parameters as parameters
     from phloem.plot.lengths import tree_lengths as tree_lengths
-    from phloem.plot.model import parameters as parameters
     from phloem.plot.samples import clades as clades
     from phloem.plot.samples import topologies as topologies
     from phloem.plot.style import save as save

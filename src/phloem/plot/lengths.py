@@ -1,6 +1,7 @@
-"""Branch lengths as figures: intervals branch by branch, and the distribution of the tree length."""
+"""Lengths and model parameters as figures: intervals branch by branch, and distributions."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from phloem.plot.style import (
     MUTED,
     ONE_COLUMN,
     SMALL_SIZE,
+    TEXT_SIZE,
     TWO_COLUMNS,
     VERMILION,
     axes_for,
@@ -31,6 +33,8 @@ from phloem.trees.tree import members_below
 ROW = 0.125  # inches per branch
 FRAME = 0.55  # inches for the axis and its label
 FEWEST_BINS, MOST_BINS = 10, 60
+PARAMETER_PANEL = 1.8, 1.15  # inches
+SHOWN = 0.998  # of a parameter's weight: a single light draw far away would take up the axis
 
 
 def clade_name(taxa: Sequence[str], members: BoolArray, limit: int = 2) -> str:
@@ -152,3 +156,23 @@ def draw_density(ax: Axes, values: FloatArray, weights: FloatArray, share: float
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
     return top
+
+
+def parameters(values: Mapping[str, FloatArray], weights: FloatArray, *, width: float = TWO_COLUMNS) -> Figure:
+    """A small weighted histogram of each parameter, with its mean and the shortest 95 % interval.
+
+    values: of each parameter in every draw, (draws,), by name, as in `Posterior.parameter_values`. weights: of the
+    draws, (draws,).
+    """
+    if not values:
+        raise BadArgument("parameter plot: there are no parameters. Plot a run that inferred some.")
+    columns = min(len(values), max(1, int(width / PARAMETER_PANEL[0] + 1e-9)))
+    rows = math.ceil(len(values) / columns)
+    with styled():
+        figure = Figure(figsize=(width, rows * PARAMETER_PANEL[1]), layout="constrained")
+        for number, (name, held) in enumerate(values.items(), 1):
+            ax = axes_for(figure.add_subplot(rows, columns, number))
+            draw_density(ax, np.asarray(held, np.float64), weights, SHOWN)
+            ax.locator_params(axis="x", nbins=4)
+            ax.set_title(name, color=INK, size=TEXT_SIZE)
+    return figure

@@ -120,68 +120,62 @@ class Multipliers(Shares):
         return super().pull_back(values / self._scales, by_values * self._scales)
 
 
-@final
-class Ratio(Coordinates):
-    """A ratio κ of two rates, of whose sum the first is a uniform share."""
+class Logarithm(Coordinates):
+    """A positive parameter by its logarithm, computed within limits of that."""
 
     dimension = 1
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, lowest: float, highest: float) -> None:
         self.names = (name,)
+        self._limits = lowest, highest
+
+    def values(self, coordinates: FloatArray) -> FloatArray:
+        """The parameter, (trees, 1)."""
+        return np.asarray(np.exp(np.clip(coordinates, *self._limits)))
+
+    def coordinates(self, values: FloatArray) -> FloatArray:
+        """Its logarithm."""
+        return np.asarray(np.log(values))
+
+    def pull_back(self, values: FloatArray, by_values: FloatArray) -> FloatArray:
+        """The gradient for the coordinate."""
+        return values * by_values
+
+
+@final
+class Ratio(Logarithm):
+    """A ratio κ of two rates, of whose sum the first is a uniform share."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, -FARTHEST, FARTHEST)
 
     @property
     def prior(self) -> str:
         """In words."""
         return "Beta(1, 1) of its share, kappa over 1 + kappa"
 
-    def values(self, coordinates: FloatArray) -> FloatArray:
-        """The ratio, (trees, 1)."""
-        return np.asarray(np.exp(np.clip(coordinates, -FARTHEST, FARTHEST)))
-
-    def coordinates(self, values: FloatArray) -> FloatArray:
-        """Its logarithm."""
-        return np.asarray(np.log(values))
-
     def log_prior(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The logistic density."""
-        return (log_expit(coordinates) + log_expit(-coordinates))[:, 0], 1.0 - 2.0 * expit(coordinates)
-
-    def pull_back(self, values: FloatArray, by_values: FloatArray) -> FloatArray:
-        """The gradient for the coordinate."""
-        return values * by_values
+        return _logistic(coordinates)
 
 
 @final
-class Shape(Coordinates):
+class Shape(Logarithm):
     """The shape of a gamma distribution of rates, Exponential(1)."""
 
-    dimension = 1
-
     def __init__(self, name: str = "alpha") -> None:
-        self.names = (name,)
+        super().__init__(name, *np.log(SHAPES).tolist())
 
     @property
     def prior(self) -> str:
         """In words."""
         return "Exponential(1)"
 
-    def values(self, coordinates: FloatArray) -> FloatArray:
-        """The shape, (trees, 1), within what can be computed."""
-        return np.asarray(np.exp(np.clip(coordinates, *np.log(SHAPES))))
-
-    def coordinates(self, values: FloatArray) -> FloatArray:
-        """Its logarithm."""
-        return np.asarray(np.log(values))
-
     def log_prior(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
         """log α - α."""
         with np.errstate(over="ignore"):
             shape = np.exp(coordinates)
         return (coordinates - shape)[:, 0], 1.0 - shape
-
-    def pull_back(self, values: FloatArray, by_values: FloatArray) -> FloatArray:
-        """The gradient for the coordinate."""
-        return values * by_values
 
 
 @final
@@ -208,8 +202,13 @@ class Share(Coordinates):
 
     def log_prior(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The logistic density."""
-        return (log_expit(coordinates) + log_expit(-coordinates))[:, 0], 1.0 - 2.0 * expit(coordinates)
+        return _logistic(coordinates)
 
     def pull_back(self, values: FloatArray, by_values: FloatArray) -> FloatArray:
         """The gradient for the coordinate."""
         return values * (1.0 - values) * by_values
+
+
+def _logistic(coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Log density of the logit of what is uniform on (0, 1), and its gradient."""
+    return (log_expit(coordinates) + log_expit(-coordinates))[:, 0], 1.0 - 2.0 * expit(coordinates)

@@ -96,32 +96,18 @@ class FreeParameters:
         found = [one.kind.log_prior(own) for one, own in self._cut(coordinates)]
         return np.sum([value for value, _ in found], axis=0), np.concatenate([slope for _, slope in found], axis=1)
 
-    def model(self, coordinates: FloatArray) -> SubstitutionModel:
-        """The model at some coordinates, (dimension,), of an alignment that is one whole."""
-        (fixed,) = self.fixed
-        found = self.parameters(self._values(coordinates[None]))
-        shape = None if found.shape is None else float(found.shape[0, 0])
-        invariant = None if fixed.site_rates.invariant is None else float(found.invariant[0, 0])
-        return fixed.with_numbers(found.exchangeabilities[0, 0], found.frequencies[0, 0], shape, invariant)
-
     def start(self) -> FloatArray:
         """The coordinates, (dimension,), of the fixed models."""
-        return self._coordinates_of(self._start)
-
-    def coordinates_of(self, model: SubstitutionModel) -> FloatArray:
-        """The coordinates, (dimension,), of a model of the same kind, for an alignment that is one whole."""
-        return self._coordinates_of(stacked([model]))
-
-    def _coordinates_of(self, given: Parameters) -> FloatArray:
         parts = []
         for one in self.inferred:
             first = one.parts[0]
             if one.field == "kappa":
-                values = given.exchangeabilities[first, _transitions(one)[:1]] / given.exchangeabilities[first, :1]
+                exchangeabilities = self._start.exchangeabilities[first]
+                values = exchangeabilities[_transitions(one)[:1]] / exchangeabilities[:1]
             elif one.field == "multiplier":
-                values = given.multiplier
+                values = self._start.multiplier
             else:
-                values = np.atleast_1d(getattr(given, one.field)[first])
+                values = np.atleast_1d(getattr(self._start, one.field)[first])
             parts.append(one.kind.coordinates(values / values.sum() if type(one.kind) is Shares else values))
         return np.concatenate(parts)
 
@@ -158,15 +144,15 @@ class TreeModels:
     """A model for each part of the alignment and each of some trees."""
 
     def __init__(self, parameters: FreeParameters, values: Sequence[FloatArray]) -> None:
-        self._parameters = parameters
-        self._inferred = values
+        self._inferred = list(zip(parameters.inferred, values, strict=True))
+        self.parameters = parameters.parameters(values)  # (trees, parts, …)
         categories, method = gamma_of(parameters.fixed)
-        self.rates = ModelRates(parameters.parameters(values), categories=categories, method=method)
+        self.rates = ModelRates(self.parameters, categories=categories, method=method)
 
     def gradient(self, found: Derivatives, of_trees: FloatArray) -> FloatArray:
         """The coordinates' gradient, (trees, dimension), from derivatives and how much each tree counts."""
         by, parts = self.rates.gradients(found, of_trees), []
-        for one, values in zip(self._parameters.inferred, self._inferred, strict=True):
+        for one, values in self._inferred:
             of_parts = list(one.parts)
             if one.field == "kappa":
                 by_values = by.exchangeabilities[:, of_parts][:, :, _transitions(one)].sum(axis=(1, 2))[:, None]

@@ -18,7 +18,7 @@ from typing import NamedTuple, final
 import torch
 from torch import Tensor
 
-from phloem.config.prior import LengthPriorWords
+from phloem.config.model import LengthPriorWords
 from phloem.errors import BadArgument
 from phloem.target.likelihood import check_shape
 from phloem.trees.generation import topology_count

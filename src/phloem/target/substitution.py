@@ -245,22 +245,6 @@ class SubstitutionModel:
         """Whether all substitutions are alike at all sites, so that P = a + b·I, and no parameter needs a gradient."""
         return self.treats_states_alike and self.site_rates.is_uniform
 
-    def with_numbers(
-        self, exchangeabilities: FloatArray, frequencies: FloatArray, shape: float | None, invariant: float | None
-    ) -> "SubstitutionModel":
-        """A model of the same kind with other parameters."""
-        rates = replace(
-            self.site_rates,
-            shape=None if shape is None else _tensor(shape),
-            invariant=None if invariant is None else _tensor(invariant),
-        )
-        return replace(
-            self,
-            exchangeabilities=torch.from_numpy(exchangeabilities),
-            frequencies=torch.from_numpy(frequencies),
-            site_rates=rates,
-        )
-
     def describe(self) -> dict[str, Any]:
         """Name and parameters as plain numbers."""
         rates = self.site_rates

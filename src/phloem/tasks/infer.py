@@ -89,9 +89,7 @@ class InferRequest(NamedTuple):
     own: OwnParts = NOTHING_OWN
     long_names: bool = False  # of a FASTA file
     bootstrap: Path | None = None  # the directory of bootstrap trees; by default one within the run's
-    mrbayes: bool = (
-        False  # whether a new run takes model and priors from the alignment's MRBAYES block, if there is one
-    )
+    mrbayes: bool = False  # whether a new run takes model and priors from the alignment's MRBAYES block
     mrbayes_file: Path | None = None  # where alignment, model and priors go for MrBayes
 
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from phloem.arrays import LongArray
 from phloem.config import InferConfig, ModelConfig
-from phloem.config.model import EMPIRICAL, INFERRED
-from phloem.config.prior import parse_length_prior
+from phloem.config.model import EMPIRICAL, INFERRED, parse_length_prior
 from phloem.data.alignment import MEMBERS, STATES
 from phloem.data.mrbayes_block import DEFAULTS
 from phloem.data.partitions import SitePartition

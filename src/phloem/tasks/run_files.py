@@ -15,7 +15,7 @@ import torch
 from phloem.arrays import AnyArray, BoolArray
 from phloem.config import InferConfig, ModelConfig
 from phloem.config.infer import INFER
-from phloem.config.prior import parse_length_prior
+from phloem.config.model import parse_length_prior
 from phloem.data.partitions import SitePartition
 from phloem.data.patterns import SitePatterns
 from phloem.errors import ConfigError, FileProblem, PhloemError
