@@ -1,6 +1,7 @@
 """Summaries: the record and `summary.json` are the same thing in two forms."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from phloem.inference.draws import Draws
 from phloem.inference.evaluation import Estimated, Evaluation
 from phloem.inference.measurement import Annealed, PlainDraws
 from phloem.inference.parameter_estimates import ParameterEstimate
-from phloem.inference.summary import OF_ONE_RUN, OF_SEVERAL_RUNS, Summary, summarize_draws
+from phloem.inference.summary import OF_ONE_RUN, OF_SEVERAL_RUNS, Summary, likelihood_error, summarize_draws
 from phloem.inference.trust import judge
 from support.made_up_summary import made_up_summary
 
@@ -96,7 +97,7 @@ def test_numbers_are_under_their_names(summary, keys):
 
 
 OPTIONAL = {"annealed", "chains", "taxa", "family", "stopped_early", "skipped_steps", "runs", "best_run", "agreement"}
-OPTIONAL |= {"parameters"}
+OPTIONAL |= {"parameters", "log_marginal_likelihood_error"}
 
 
 @SUMMARIES
@@ -125,3 +126,15 @@ def test_parts_of_another_shape_are_refused():
     ):
         with pytest.raises((KeyError, TypeError, ValueError)):
             Summary.from_json(whole | {key: value})
+
+
+def test_the_error_of_the_marginal_likelihood_is_that_of_the_mean_but_for_what_chains_added():
+    estimates = Evaluation(Estimated(-103.5, 0.5), Estimated(-102.25, None), Estimated(-101.0, 0.05))
+    assert likelihood_error(estimates, 25, None) == pytest.approx(0.01)
+    difference = CladeDifference(0.25, Measured(0.5, 0.125), 0.0)
+    check = ChainCheck(100, 80, Measured(0.2, 0.024), difference)
+    assert likelihood_error(estimates, 25, check) == pytest.approx(0.01)  # what is outside was not added
+    # 0.05² is 0.04² of an estimate and 0.03² of what is outside, which more estimates do not make less
+    assert likelihood_error(estimates, 16, check._replace(added=9)) == pytest.approx(math.hypot(0.01, 0.03))
+    single = estimates._replace(log_marginal_likelihood=Estimated(-101.0, None))
+    assert likelihood_error(single, 1, None) is None

@@ -76,6 +76,7 @@ def made_up_contents(taxa: tuple[str, ...] | int, trees: GroupedTrees | None = N
         evaluation=Evaluation(Estimated(-6489.53, 0.046), Estimated(-6489.16, 0.026), Estimated(-6489.11, 0.053)),
         samples=1000,
         repeats=100,
+        likelihood_error=0.0053,
         annealed=None,
         check=None,
         particles=10,

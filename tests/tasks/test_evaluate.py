@@ -144,7 +144,7 @@ def test_everything_is_in_the_json_and_in_the_words(finished_run, tmp_path):
         "bound of 200 ",
         "Pareto k̂",
         "KL divergence",
-        "topologies drawn; ",
+        " in 1,000 draws, ",
         "95 % credible sets",
     ):
         assert part in text

@@ -57,6 +57,10 @@ def with_outside(draws: Draws, trees: ChainTrees, is_outside: BoolArray, outside
 
 def of_both_parts(inside: Estimated, outside: Measured) -> Estimated:
     """The log marginal likelihood, from that of the support and the share outside, with the error of both."""
-    error = outside.error / (1 - outside.value)
-    std = None if inside.std is None else math.hypot(inside.std, error)
+    std = None if inside.std is None else math.hypot(inside.std, log_error_outside(outside))
     return Estimated(inside.mean - math.log1p(-outside.value), std)
+
+
+def log_error_outside(outside: Measured) -> float:
+    """What the error of the share outside adds to that of a log marginal likelihood."""
+    return outside.error / (1 - outside.value)

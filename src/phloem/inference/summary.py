@@ -15,6 +15,7 @@ from phloem.inference.diagnostics import effective_sample_size, pareto_shape, sm
 from phloem.inference.draws import Draws, TopologyEstimates
 from phloem.inference.evaluation import Estimated, Evaluation
 from phloem.inference.measurement import Annealed, PlainDraws
+from phloem.inference.outside import log_error_outside
 from phloem.inference.parameter_estimates import ParameterEstimate, parameter_estimates
 from phloem.inference.trust import Finding, Trust
 from phloem.target.free_parameters import FreeParameters
@@ -29,13 +30,14 @@ CREDIBLE_SHARES = (0.5, 0.9, 0.95, 0.99)
 # The keys of `summary.json`, in order: of one run, and of several together.
 OF_DRAWS = ("draws", "trust", "parameters", "tree_length", "credible_sets", "distinct_topologies", "best_topologies")
 ESTIMATES = ("elbo", "lower_bound", "log_marginal_likelihood")
+ERROR = "log_marginal_likelihood_error"
 OF_ONE_RUN = (
     *("names", "taxa", "sites", "patterns", "model", "branches", "family", "seed", "support", "finished", "steps"),
-    *("stopped_early", "skipped_steps", "evaluation", *ESTIMATES, "annealed", "chains", *OF_DRAWS),
+    *("stopped_early", "skipped_steps", "evaluation", *ESTIMATES, ERROR, "annealed", "chains", *OF_DRAWS),
 )
 OF_SEVERAL_RUNS = (
     *("names", "taxa", "sites", "patterns", "model", "branches", "family", "support", "evaluation", "seed", "runs"),
-    *("best_run", "finished", "steps", *ESTIMATES, "annealed", "chains", "agreement", *OF_DRAWS),
+    *("best_run", "finished", "steps", *ESTIMATES, ERROR, "annealed", "chains", "agreement", *OF_DRAWS),
 )
 
 
@@ -128,6 +130,11 @@ class Summary:
     def draws(self) -> DrawQuality:
         return self.found.draws
 
+    @property
+    def likelihood_error(self) -> float | None:
+        """The standard error of the log marginal likelihood: that of the mean of all estimates."""
+        return likelihood_error(self.evaluation, self.repeats, self.check)
+
     def as_json(self) -> dict[str, Any]:
         """What `summary.json` holds."""
         found = self.found
@@ -141,6 +148,7 @@ class Summary:
             **{name: getattr(self, name) for name in ("runs", "best_run")},
             "evaluation": {"repeats": self.repeats, "samples": self.samples},
             **_evaluation_as_json(self.evaluation),
+            ERROR: self.likelihood_error,
             "annealed": None if self.annealed is None else _annealed_as_json(self.annealed),
             "chains": None if self.check is None else _check_as_json(self.check),
             "agreement": None if self.agreement is None else _agreement_as_json(self.agreement),
@@ -191,6 +199,18 @@ class Summary:
             annealed=None if annealed is None else _annealed_from_json(annealed),
             check=None if check is None else _check_from_json(check),
         )
+
+
+def likelihood_error(evaluation: Evaluation, repeats: int, check: ChainCheck | None) -> float | None:
+    """The standard error of the mean of so many estimates of the log marginal likelihood; None for a single one.
+
+    What chains added for the trees outside the support is the same in all of them, and so is its error.
+    """
+    deviation = evaluation.log_marginal_likelihood.std
+    if deviation is None:
+        return None
+    common = log_error_outside(check.outside) if check is not None and check.added else 0.0
+    return math.hypot(math.sqrt(max(0.0, deviation**2 - common**2) / repeats), common)
 
 
 def summarize_draws(draws: Draws, trust: Trust, parameters: FreeParameters | None = None) -> DrawSummary:

@@ -42,6 +42,7 @@ class ReportContents:
     evaluation: "Evaluation"
     samples: int  # draws per estimate
     repeats: int  # estimates
+    likelihood_error: float | None  # standard, of the log marginal likelihood
     annealed: "Annealed | None"  # how draws were annealed, if they were
     check: "ChainCheck | None"  # what chains from the draws said
     particles: int  # K of the multi-sample bound

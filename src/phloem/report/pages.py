@@ -15,6 +15,7 @@ SHARED = "phloem.report"  # its templates serve all pages
 FILTERS = (
     "annealing",
     "added",
+    "likelihood_error",
     "percent",
     "error_bar",
     "decimal",

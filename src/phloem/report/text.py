@@ -13,7 +13,7 @@ from phloem.inference.agreement import ReferenceComparison
 from phloem.inference.evaluation import Estimated
 from phloem.inference.parameter_estimates import ParameterEstimate
 from phloem.inference.summary import DrawSummary, Summary
-from phloem.report.wording import added, annealing, count, decimal, decimals, printable
+from phloem.report.wording import added, annealing, count, decimal, decimals, likelihood_error, percent, printable
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import SplitFrequencies, nontrivial_splits
 from phloem.trees.topology import TopologyBatch
@@ -40,7 +40,7 @@ def describe_posterior(
     yield from describe_trust(summary, width)
     yield ""
     yield from _best(summary.found, width)
-    yield from textwrap.wrap(_credible(summary), width)
+    yield from textwrap.wrap(f"topologies in the credible sets: {_credible(summary)}", width)
     yield from _parameters(summary.found.parameters, width)
     yield ""
     yield from textwrap.wrap("clade supports in percent, on the most probable topology", width)
@@ -57,8 +57,8 @@ def describe_estimates(summary: Summary, width: int) -> Iterator[str]:
     ):
         yield f"{title:<24}{describe_estimate(getattr(summary.evaluation, name))}"
     estimates, trees = count(summary.repeats, "estimate"), count(summary.samples, "tree")
-    estimates = f"(means and standard deviations of {estimates} from {trees} each)"
-    yield from textwrap.wrap(estimates, width)
+    error = likelihood_error(summary.likelihood_error)
+    yield from textwrap.wrap(f"(means and standard deviations of {estimates} from {trees} each{error})", width)
     if summary.annealed is not None:
         yield from textwrap.wrap(annealing(summary.annealed, summary.draws.count), width)
     if summary.check is not None and summary.check.added:
@@ -72,8 +72,7 @@ def describe_estimate(estimate: Estimated) -> str:
 
 def describe_counts(summary: Summary, width: int) -> list[str]:
     """How many topologies were drawn, and how many are probable."""
-    drawn = count(summary.found.distinct_topologies, "topology", "topologies")
-    return textwrap.wrap(f"{drawn} drawn; {_credible(summary)}", width)
+    return textwrap.wrap(f"topologies: {_distinct(summary.found)}; in the credible sets: {_credible(summary)}", width)
 
 
 def describe_trust(summary: Summary, width: int) -> Iterator[str]:
@@ -111,15 +110,21 @@ def supports_of(topology: TopologyBatch, clades: SplitFrequencies) -> FloatArray
 
 
 def _credible(summary: Summary) -> str:
-    sets = ", ".join(
+    return ", ".join(
         f"{100 * one.share:g}\N{NO-BREAK SPACE}%: {one.topologies:,}" for one in summary.found.credible_sets
     )
-    return f"topologies in the credible sets: {sets}"
+
+
+def _distinct(found: DrawSummary) -> str:
+    """How many topologies are among the draws, and their share: where it is large the posterior is wide."""
+    topologies, draws = found.distinct_topologies, found.draws.count
+    return f"{topologies:,} in {count(draws, 'draw')}, {percent(topologies / draws)}"
 
 
 def _best(found: DrawSummary, width: int) -> Iterator[str]:
     distinct, best = found.distinct_topologies, found.best_topologies
-    yield "the only topology that was drawn" if distinct == 1 else f"best topologies ({distinct:,} were drawn)"
+    title = "the only topology that was drawn" if distinct == 1 else f"best topologies (of {_distinct(found)})"
+    yield from textwrap.wrap(title, width)
     shown = best[: max(1, min(SHOWN, sum(one.probability >= LEAST_SHOWN for one in best)))]
     for rank, one in enumerate(shown, 1):
         error = "" if one.error is None else f" ± {one.error:.4f}"

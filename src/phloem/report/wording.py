@@ -24,6 +24,11 @@ def count(number: int, noun: str = "", plural: str = "") -> str:
     return counted(number, noun, plural) if noun else f"{number:,}"
 
 
+def likelihood_error(error: float | None) -> str:
+    """What follows where estimates are described, if their mean's error is known."""
+    return "" if error is None else f"; the standard error of the log marginal likelihood is {error:.4f}"
+
+
 def annealing(annealed: "Annealed", draws: int) -> str:
     """What was done to the draws, in a sentence or two; if they were annealed in place of others, what those said."""
     which = (

@@ -28,6 +28,7 @@ from phloem.data.reading import load_alignment
 from phloem.display.events import Event, Notice
 from phloem.errors import BadArgument, ConfigError, FileProblem, PhloemError, quoted
 from phloem.inference.agreement import Measured, marginal_likelihood
+from phloem.inference.outside import log_error_outside
 from phloem.inference.trust import Trust
 from phloem.runs.directory import LOCK, SavedRuns, claimed, find_traces
 from phloem.runs.driver import RunRequest
@@ -179,7 +180,7 @@ def log_marginal_likelihood(posterior: Posterior) -> Measured:
     if check is None or not check.added:
         return inside
     outside = check.outside
-    error = math.hypot(inside.error, outside.error / (1 - outside.value))
+    error = math.hypot(inside.error, log_error_outside(outside))
     return Measured(inside.value - math.log1p(-outside.value), error)
 
 

@@ -480,6 +480,7 @@ def report_contents(posterior: Posterior, consensus: SummaryTree, threshold: flo
         evaluation=summary.evaluation,
         samples=summary.samples,
         repeats=summary.repeats,
+        likelihood_error=summary.likelihood_error,
         annealed=summary.annealed,
         check=summary.check,
         particles=config.training.particles,
