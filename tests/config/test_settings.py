@@ -94,6 +94,17 @@ def test_a_preset_leaves_the_question_alone():
     assert resolve(preset="quick").model == ModelConfig("GTR+G4")
 
 
+def test_what_is_said_of_a_model_counts_until_another_is_named_with_or_after_it():
+    k80 = {"model": {"name": "K80", "kappa": 4.0}}
+    assert resolve(settings=[k80, {"model.name": "HKY"}]).model == ModelConfig("HKY")
+    # A file that names no model speaks of the one that a flag names.
+    kappa, shape = {"model": {"kappa": 4.0}}, {"model": {"gamma": 8}}
+    assert resolve(settings=[kappa, shape, {"model.name": "HKY"}]).model == ModelConfig("HKY", kappa=4.0, gamma=8)
+    assert resolve(settings=[k80, shape, {"model.name": "HKY"}]).model == ModelConfig("HKY", gamma=8)
+    with pytest.raises(ConfigError, match="model GTR has no kappa"):
+        resolve(settings=[kappa, {"model.name": "GTR"}])
+
+
 def test_nested_settings_and_dotted_keys_are_the_same():
     dotted = resolve(settings=[{"training.steps": 5, "model.name": "F81"}])
     assert dotted == resolve(

@@ -48,8 +48,8 @@ class Schema(Generic[C]):
     `phloem`. presets: whole records by name. preset_fields: the fields that a preset decides, all of them; the other
     fields describe the question, which is the user's alone. earlier: what settings were before they existed, for
     the records of runs that lack them. heads: keys that say what a section is about, such as the name of a model:
-    where they are given anew, what was said before of the section's other settings no longer counts. first_fields: what
-    a preset decides too where there is nothing yet that it would change.
+    where they are given anew, what was said with the one before of the section's other settings no longer counts; what
+    was said without one does. first_fields: what a preset decides too where there is nothing yet that it would change.
     """
 
     def __init__(
@@ -208,14 +208,14 @@ class Schema(Generic[C]):
 
     def _merge(self, start: C, layers: Sequence[Layer]) -> C:
         values = self.values(start)
-        for layer in layers:
+        for number, layer in enumerate(layers):
             for head in self.heads:
                 if head in layer:
                     section = head.rpartition(".")[0]
                     usual = self.sections[section]()
-                    values |= {
-                        key: getattr(usual, key.rpartition(".")[2]) for key in values if key.startswith(f"{section}.")
-                    }
+                    keys = [key for key in values if key.startswith(f"{section}.")]
+                    values |= {key: getattr(usual, key.rpartition(".")[2]) for key in keys}
+                    values |= _said_since(head, keys, layers[:number])
             values |= {key: value for key, value in layer.items() if key != PRESET}
         parts = nested(values)
         for section, record in self.sections.items():
@@ -228,6 +228,14 @@ class Schema(Generic[C]):
         except ConfigError as problem:
             return str(problem)
         return None
+
+
+def _said_since(head: str, keys: Sequence[str], layers: Sequence[Layer]) -> Layer:
+    """What layers say of some keys after the last one that gives the head anew."""
+    said: dict[str, Any] = {}
+    for layer in layers:
+        said = {} if head in layer else said | {key: layer[key] for key in keys if key in layer}
+    return said
 
 
 def heading(command: str) -> str:
