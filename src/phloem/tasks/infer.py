@@ -27,8 +27,10 @@ from phloem.inference.chain_posterior import check_draws
 from phloem.inference.measurement import checked_measurement, measure
 from phloem.inference.particles import Estimator
 from phloem.inference.training import Report, Reporter, Training, TrainingStart, start_in
+from phloem.inference.trust import TABLES
 from phloem.interrupts import held
 from phloem.kernels.jit import compiled_count
+from phloem.random_streams import RandomStream
 from phloem.runs.checkpoints import Checkpoint, parse_interval
 from phloem.runs.directory import SavedRuns, claimed
 from phloem.runs.driver import Interrupted, RunOptions, RunRequest, Session, session, train
@@ -36,6 +38,7 @@ from phloem.runs.history import History, check_tensorboard
 from phloem.runs.several import complete_runs
 from phloem.search.replicates import alignment_hash
 from phloem.storage.files import check_can_write, write_text
+from phloem.target.estimation import typical_log_length
 from phloem.target.free_parameters import model_in_words
 from phloem.target.posterior import Prior, TreePosterior
 from phloem.tasks.exports import make_exports
@@ -60,7 +63,7 @@ from phloem.tasks.support import Collected, SupportSource, Trees
 from phloem.threads import physical_cores, single_threaded_products
 from phloem.trees.sample import TreeSample
 from phloem.variational.families import BranchDistribution
-from phloem.variational.sbn import SubsplitSupport, support_arrays, write_support
+from phloem.variational.sbn import SubsplitNetwork, SubsplitSupport, support_arrays, write_support
 
 EXPLORED = "their trees join the support, and training starts from them"
 WIDE = (
@@ -70,6 +73,7 @@ WIDE = (
 USUAL_MODEL_TAKEN = (
     f"model {USUAL_MODEL}, the default, with its parameters inferred; --model JC for the benchmarks' model"
 )
+FIRST_TREES = 20  # whose lengths say where tables begin
 MANY_COORDINATES = 300  # of model parameters: from there on, a step's time grows with their square
 Progress = Callable[[Event], None]
 InferSession = Session[InferConfig, RunInputs]
@@ -125,7 +129,8 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
         collected = _collect(trees, target, saved, options, progress)
         inputs = RunInputs(source, patterns, collected.support, request.own)
         stays = collected.held and config.training.refit > 0  # without a last fit nothing else would train Q(τ)
-        start = TrainingStart(collected.logits, stays, collected.theta)
+        length = None if saved.first else _first_log_length(collected, target, config)
+        start = TrainingStart(collected.logits, stays, collected.theta, length)
         trainings = [inputs.training(own_config, target, start) for own_config in run_configs(config)]
         checkpoints = [
             replace(found, inputs=inputs)
@@ -251,6 +256,19 @@ def _complete_in_turn(
 def run_configs(config: InferConfig) -> list[InferConfig]:
     """The settings of each of several runs: ordinary runs with seeds of their own."""
     return [replace(config, runs=1, seed=config.seed + number) for number in range(config.runs)]
+
+
+def _first_log_length(collected: Collected, target: TreePosterior, config: InferConfig) -> float | None:
+    """Where tables of branch lengths begin.
+
+    Each of their rows has a long way from a length that fits no data, the longer the rarer its split: topologies are
+    then chosen by how far their branches have come, and modes are lost. All branches of a network come along at once.
+    """
+    if config.branches not in TABLES:
+        return None
+    network = SubsplitNetwork(collected.support, collected.logits)
+    topologies = network.sample(FIRST_TREES, stream=RandomStream(config.seed, "first lengths"))
+    return typical_log_length(target.likelihood, topologies)
 
 
 def _checked(options: RunOptions) -> RunOptions:

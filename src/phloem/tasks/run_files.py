@@ -47,7 +47,7 @@ from phloem.trees.sample import TreeSample
 from phloem.trees.splits import SplitFrequencies
 from phloem.trees.writing import format_newick
 from phloem.variational.families import FAMILIES
-from phloem.variational.joint import JointModel, build_branch_model, write_parameters
+from phloem.variational.joint import JointModel, TableModel, build_branch_model, write_parameters
 from phloem.variational.parameters import ParameterModel
 from phloem.variational.sbn import SubsplitNetwork, SubsplitSupport, support_arrays, support_from
 
@@ -88,6 +88,8 @@ class RunInputs(NamedTuple):
         model, estimator = self.model(config, start.theta), self.own.estimator
         if start.logits is not None:
             model.network.logits.data.copy_(start.logits)
+        if start.log_length is not None and isinstance(model.branches, TableModel):
+            model.branches.begin_at(start.log_length)
         return Training(model, target, config.training, seed=config.seed, held=start.held, estimator=estimator)
 
 
