@@ -8,6 +8,7 @@ import torch
 
 from phloem.arrays import FloatArray
 from phloem.config import EvaluationConfig
+from phloem.errors import NotFinite
 from phloem.inference.draws import DrawCollector
 from phloem.inference.particles import check_same_taxa, draw_particles, lower_bound
 from phloem.random_streams import RandomStream
@@ -88,7 +89,16 @@ def draw_repeats(
 
 
 def estimate(rows: FloatArray, particles: int) -> Evaluation:
-    """Bounds and the marginal likelihood from the log weights of some repeats, (repeats, samples)."""
+    """Bounds and the marginal likelihood from the log weights of some repeats, (repeats, samples).
+
+    A tree may weigh nothing. A weight that is not a number is a fault, and must not be left out in silence.
+    """
+    bad = np.count_nonzero(np.isnan(rows) | (rows == np.inf))
+    if bad:
+        raise NotFinite(
+            f"evaluation: the weights of {bad:,} of {rows.size:,} draws are not finite numbers. The trained model is "
+            "kept, and --resume evaluates it again; if they stay so, it is a fault of phloem's: please report it."
+        )
     return Evaluation(
         multi_sample_bound(rows, 1), multi_sample_bound(rows, particles), _over_repeats(lower_bound(rows))
     )

@@ -105,8 +105,8 @@ class RunDirectory(Generic[Config, Inputs]):
         found, problems = self.checkpoints.newest()
         if problems and found is None:
             raise BadArgument(f"{problems[0]} No other checkpoint of the run is whole. Start again with --force.")
-        for problem in problems:
-            notice(f"{problem} Another one is whole.")
+        for problem in problems if found else ():
+            notice(f"{problem} That of step {found.step:,} is whole.")
         return found
 
     def saved_steps(self) -> tuple[int, ...]:
