@@ -19,7 +19,7 @@ CHUNK_NODES = 50_000  # of the trees drawn at a time: 1,000 trees on 26 taxa
 
 
 class Estimated(NamedTuple):
-    """Mean and standard deviation over repeats; None for a single repeat."""
+    """Mean and standard deviation over repeats; None for a single repeat, and for a mean of minus infinity."""
 
     mean: float
     std: float | None
@@ -113,4 +113,7 @@ def multi_sample_bound(rows: FloatArray, particles: int) -> Estimated:
 
 
 def _over_repeats(values: FloatArray) -> Estimated:
-    return Estimated(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None)
+    mean = float(values.mean())
+    if len(values) == 1 or mean == -np.inf:  # where trees weigh nothing, there is no spread
+        return Estimated(mean, None)
+    return Estimated(mean, float(values.std(ddof=1)))

@@ -19,7 +19,15 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from phloem.arrays import AnyArray, LongArray
-from phloem.errors import BadArgument, DiskFull, OutOfMemory, TrainingFailed, counted, is_lack_of_memory
+from phloem.errors import (
+    BadArgument,
+    DiskFull,
+    FileProblem,
+    OutOfMemory,
+    TrainingFailed,
+    counted,
+    is_lack_of_memory,
+)
 from phloem.interrupts import held, stoppable
 from phloem.runs.checkpoints import Checkpoint, CheckpointInterval, Config, Inputs, Saver
 from phloem.runs.directory import HISTORY, RunDirectory, claimed
@@ -102,7 +110,12 @@ def session(directory: RunDirectory[Config, Inputs], request: RunRequest) -> Ite
     ours = Session(directory, request)
     try:
         with stoppable(), claimed(directory, resume=request.resume, force=request.force):
-            yield ours
+            try:
+                yield ours
+            except FileProblem:
+                if directory.path.is_dir():
+                    raise
+                raise FileProblem(f"{directory.path}: the run directory is gone. Start the run again.") from None
     except KeyboardInterrupt:
         begun = ours.has_begun and directory.holds_run()
         raise Interrupted(directory.path, directory.saved_steps() if begun else (), begun=begun) from None

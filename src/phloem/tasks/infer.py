@@ -208,9 +208,7 @@ def complete(
         )
     measured = checked_measurement(measured, checked_draws)
     results = Results.of(training, measured, finished=True, check=checked_draws.check)
-    summary = write_patiently(
-        lambda: write_results(run, checkpoint, results), lambda text: progress(Notice(text))
-    )
+    summary = write_patiently(lambda: write_results(run, checkpoint, results), lambda text: progress(Notice(text)))
     progress(News(number, "done", 1.0, training.steps_done))
     trained = TrainedRun(checkpoint, training.target, training.model)
     return Posterior.from_draws(run.path, config, summary, measured.draws, trained=trained)
