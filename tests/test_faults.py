@@ -411,7 +411,7 @@ def test_parameters_of_the_model_that_are_no_numbers_end_a_training_with_advice(
 
 
 @pytest.mark.parametrize("extreme", [np.nan, 1e4])
-def test_one_tree_whose_model_overflows_spoils_no_other(extreme):
+def test_one_tree_whose_model_is_absurd_spoils_no_other(extreme):
     posterior = known_posterior(INFERRED, 5, 6)
     topologies = posterior.topologies[:3]
     lengths = torch.full((3, topologies.branch_count), 0.1, dtype=torch.float64)

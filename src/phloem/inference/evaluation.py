@@ -8,7 +8,7 @@ import torch
 
 from phloem.arrays import FloatArray
 from phloem.config import EvaluationConfig
-from phloem.errors import NotFinite
+from phloem.errors import NotFinite, counted
 from phloem.inference.draws import DrawCollector
 from phloem.inference.particles import check_same_taxa, draw_particles, lower_bound
 from phloem.random_streams import RandomStream
@@ -96,7 +96,7 @@ def estimate(rows: FloatArray, particles: int) -> Evaluation:
     bad = np.count_nonzero(np.isnan(rows) | (rows == np.inf))
     if bad:
         raise NotFinite(
-            f"evaluation: the weights of {bad:,} of {rows.size:,} draws are not finite numbers. The trained model is "
+            f"evaluation: the weights of {bad:,} of {counted(rows.size, 'draw')} are not finite numbers. The trained model is "
             "kept, and --resume evaluates it again; if they stay so, it is a fault of phloem's: please report it."
         )
     return Evaluation(

@@ -86,7 +86,7 @@ class ModelRates:
         self.rate_matrix = rates / self._mean[..., None, None]
         root = np.sqrt(frequencies)
         balanced = root[..., :, None] * self.rate_matrix / root[..., None, :]  # symmetric, but for rounding
-        is_finite = np.isfinite(balanced).all(axis=(-1, -2))  # not where parameters overflow, which `eigh` refuses
+        is_finite = np.isfinite(balanced).all(axis=(-1, -2))  # else `eigh` raises, for all trees
         balanced = np.where(is_finite[..., None, None], balanced, 0.0)
         values, vectors = np.linalg.eigh((balanced + balanced.swapaxes(-1, -2)) / 2)
         values[..., -1] = 0.0  # the largest is zero but for rounding
