@@ -96,8 +96,8 @@ def estimate(rows: FloatArray, particles: int) -> Evaluation:
     bad = np.count_nonzero(np.isnan(rows) | (rows == np.inf))
     if bad:
         raise NotFinite(
-            f"evaluation: the weights of {bad:,} of {counted(rows.size, 'draw')} are not finite numbers. The trained model is "
-            "kept, and --resume evaluates it again; if they stay so, it is a fault of phloem's: please report it."
+            f"evaluation: the weights of {bad:,} of {counted(rows.size, 'draw')} are not finite numbers. The trained "
+            "model is kept, and --resume evaluates it again; if they stay so, it is a fault of phloem's: please report it."
         )
     return Evaluation(
         multi_sample_bound(rows, 1), multi_sample_bound(rows, particles), _over_repeats(lower_bound(rows))
