@@ -97,7 +97,7 @@ def estimate(rows: FloatArray, particles: int) -> Evaluation:
     if bad:
         raise NotFinite(
             f"evaluation: the weights of {bad:,} of {counted(rows.size, 'draw')} are not finite numbers. The trained "
-            "model is kept, and --resume evaluates it again; if they stay so, it is a fault of phloem's: please report it."
+            "model is kept, and --resume evaluates it again; if they stay so, the fault is phloem's: please report it."
         )
     return Evaluation(
         multi_sample_bound(rows, 1), multi_sample_bound(rows, particles), _over_repeats(lower_bound(rows))
