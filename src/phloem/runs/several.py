@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import IO, Any
 
-from phloem.errors import PhloemError, ProgramProblem
+from phloem.errors import PhloemError, ProgramProblem, is_lack_of_memory
 from phloem.interrupts import held, stoppable
 from phloem.runs.checkpoints import CheckpointInterval
 from phloem.runs.directory import RunDirectory
@@ -28,6 +28,7 @@ from phloem.runs.events import News, Notice, Progress
 
 DONE, FAILED, INTERRUPTED = 0, 2, 130
 STOP_SECONDS = 30.0  # for all workers to write a checkpoint on a slow disk
+LESS_MEMORY = "--threads 1 takes one run after another"
 PATIENCE_SECONDS = 10.0  # for the worker of a killed session to end
 
 
@@ -103,6 +104,8 @@ class _Worker:
             raise KeyboardInterrupt
         if code:
             how = f"was killed (signal {-code})" if code < 0 else f"failed ({last})"
+            if code == -getattr(signal, "SIGKILL", 0):  # as systems do where memory runs out
+                how += f". If memory ran out: {LESS_MEMORY}"
             raise ProgramProblem(f"run {self.number} {how}. Resume it with --resume.")
 
     def stop(self) -> None:
@@ -173,6 +176,11 @@ def work(task: str) -> int:
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
+    except (MemoryError, OSError, RuntimeError, ImportError) as problem:
+        if not is_lack_of_memory(problem):
+            raise
+        _send(["error", f"memory ran out. Resume it with --resume where there is more; {LESS_MEMORY}."])
+        return FAILED
     return DONE
 
 

@@ -85,7 +85,12 @@ class ReplicateDirectory:
         except (OSError, ValueError) as problem:
             reason = getattr(problem, "strerror", None) or problem
             raise FileProblem(f"{self.directory}: cannot be created ({reason}). Choose another --out.") from None
-        self._write_manifest()
+        try:
+            self._write_manifest()
+        except FileProblem:
+            with suppress(OSError):  # it was there before, with files in it
+                self.directory.rmdir()
+            raise
 
     def add(self, replicate: int, sample: TreeSample, program: str) -> None:
         """Write the trees of a replicate, equal trees as equal bytes, and remove the log of an earlier failure."""

@@ -86,8 +86,11 @@ class ModelRates:
         self.rate_matrix = rates / self._mean[..., None, None]
         root = np.sqrt(frequencies)
         balanced = root[..., :, None] * self.rate_matrix / root[..., None, :]  # symmetric, but for rounding
+        is_finite = np.isfinite(balanced).all(axis=(-1, -2))  # else `eigh` raises, for all trees
+        balanced = np.where(is_finite[..., None, None], balanced, 0.0)
         values, vectors = np.linalg.eigh((balanced + balanced.swapaxes(-1, -2)) / 2)
         values[..., -1] = 0.0  # the largest is zero but for rounding
+        values[~is_finite] = np.nan
         right, left = vectors / root[..., :, None], vectors.swapaxes(-1, -2) * root[..., None, :]
         self._variable = 1.0 - parameters.invariant
         category_rates = self._category_rates()

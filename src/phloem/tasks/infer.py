@@ -31,7 +31,7 @@ from phloem.inference.trust import TABLES
 from phloem.interrupts import held
 from phloem.kernels.jit import compiled_count
 from phloem.random_streams import RandomStream
-from phloem.runs.checkpoints import Checkpoint, parse_interval
+from phloem.runs.checkpoints import Checkpoint, parse_interval, write_patiently
 from phloem.runs.directory import SavedRuns, claimed
 from phloem.runs.driver import Interrupted, RunOptions, RunRequest, Session, session, train
 from phloem.runs.history import History, check_tensorboard
@@ -213,7 +213,7 @@ def complete(
         )
     measured = checked_measurement(measured, checked_draws)
     results = Results.of(training, measured, finished=True, check=checked_draws.check)
-    summary = write_results(run, checkpoint, results)
+    summary = write_patiently(lambda: write_results(run, checkpoint, results), lambda text: progress(Notice(text)))
     progress(News(number, "done", 1.0, training.steps_done))
     trained = TrainedRun(checkpoint, training.target, training.model)
     return Posterior.from_draws(run.path, config, summary, measured.draws, trained=trained)
@@ -486,7 +486,7 @@ def _begin(
 def _where_from(checkpoints: Sequence[InferCheckpoint], config: InferConfig) -> str:
     steps = [checkpoint.step for checkpoint in checkpoints]
     if not any(steps):
-        return "no checkpoint yet: starting from the beginning"
+        return "no step is saved: starting from the beginning"
     return f"resuming from step {', '.join(f'{step:,}' for step in steps)} of {config.training.steps:,}"
 
 

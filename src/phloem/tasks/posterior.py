@@ -455,8 +455,8 @@ def histories_of(posterior: Posterior) -> list[list[Report]]:
 
 
 def history_of(run: Posterior) -> list[Report]:
-    """The reports of one run's training: of a run that is not finished, up to the checkpoint that it was drawn from."""
-    if not run.is_finished:
+    """The reports of one run's training: without results, as in its evaluation, those of its checkpoint."""
+    if not (run.is_finished and (run.directory / SUMMARY).exists()):
         return run._checkpoint.history.reports
     return read_history(infer_run(run.directory).checksums.check(HISTORY), Report)
 
