@@ -35,6 +35,7 @@ from phloem.cli import (
     sample,
     sbn,
     search,
+    simulate,
     support,
 )
 from phloem.errors import BadArgument, InputWarning, PhloemError, StoppedByUser, printable
@@ -68,6 +69,7 @@ app.command(epilog=likelihood.EXAMPLES)(likelihood.likelihood)
 app.command(epilog=bootstrap.EXAMPLES)(bootstrap.bootstrap)
 app.command(epilog=search.EXAMPLES)(search.search)
 app.command(epilog=support.EXAMPLES)(support.support)
+app.command(epilog=simulate.EXAMPLES)(simulate.simulate)
 app.add_typer(sbn.app)
 app.add_typer(density.app)
 app.command(epilog=embed.EXAMPLES)(embed.embed)
