@@ -27,6 +27,7 @@ from phloem.cli import (
     evidence,
     gap,
     infer,
+    infer_many,
     info,
     likelihood,
     recover,
@@ -59,6 +60,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(epilog=infer.EXAMPLES)(infer.infer)
+app.command(epilog=infer_many.EXAMPLES)(infer_many.infer_many)
 app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=report.EXAMPLES)(report.report)
 app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
