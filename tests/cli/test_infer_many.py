@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -191,7 +190,10 @@ def test_a_stop_says_how_to_go_on(at_work, request_to_stop):
     at_work.send_signal(request_to_stop)
     _, errors = at_work.communicate()
     assert at_work.returncode == 130
-    assert_says(errors.splitlines()[-1], "phloem: stopped: 0 of 2 loci done. Go on with: … infer-many … --out loci")
+    assert_says(
+        errors.splitlines()[-1],
+        "phloem: stopped: 0 of 2 loci done. Go on with: phloem infer-many … --out loci",
+    )
     assert [row["status"] for row in rows(Path("loci")).values()] == ["stopped", "waiting"]
     assert float(rows(Path("loci"))["g1"]["seconds"]) > 0
 

@@ -131,7 +131,7 @@ def test_done_is_what_has_a_run_trees_and_the_same_alignment(loci, tmp_path):
 
 def test_a_directory_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").touch()
-    with pytest.raises(FileProblem, match="holds thesis.tex and no loci"):
+    with pytest.raises(FileProblem, match=r"holds thesis.tex and no loci"):
         LociDirectory(tmp_path).make()
     with pytest.raises(FileProblem, match="not a directory"):
         LociDirectory(tmp_path / "thesis.tex").make()

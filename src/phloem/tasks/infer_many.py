@@ -28,7 +28,7 @@ from phloem.threads import physical_cores
 
 WORK: Final = "phloem.tasks.locus:infer_locus"
 TABLE_SECONDS = 60.0  # between two tables while loci are at work
-MOST_SHOWN = 12  # words of a command
+MOST_SHOWN = 3  # alignments in a message
 
 Progress = Callable[[LociOverview | TaskEvent], None]
 
@@ -88,7 +88,7 @@ def infer_many(request: ManyRequest, progress: Progress) -> ManyLoci:
     except KeyboardInterrupt:
         with held():
             records = directory.write_tables(loci)
-        raise StoppedByUser(how_to_go_on(records, loci, request.command)) from None
+        raise StoppedByUser(how_to_go_on(records, loci, request)) from None
     with held():
         records = directory.write_tables(loci)
     return ManyLoci(request.directory, records, frozenset(by_name), failed)
@@ -176,14 +176,12 @@ def _fail(directory: LociDirectory, locus: Locus, problem: str) -> None:
     directory.keep(Record(locus.name, str(locus.path), sha256, "failed", seconds=seconds, message=problem))
 
 
-def how_to_go_on(records: Sequence[Record], loci: Sequence[Locus], command: Sequence[str]) -> str:
-    """What is done, and that the same command goes on."""
+def how_to_go_on(records: Sequence[Record], loci: Sequence[Locus], request: ManyRequest) -> str:
+    """What is done, and the command that goes on: the directory has the settings."""
     named = {locus.name for locus in loci}
     states = Counter(record.status for record in records if record.locus in named)
     failed = f", {states['failed']:,} failed" if states["failed"] else ""
-    again = [part for part in command[1:] if part != "--force"]
-    if len(again) <= MOST_SHOWN:
-        shown = shlex.join(["phloem", *again])
-    else:
-        shown = "the same command" + (", without --force" if "--force" in command else "")
-    return f"stopped: {states['done']:,} of {counted(len(loci), 'locus', 'loci')} done{failed}. Go on with: {shown}"
+    long_names = ["--long-names"] if request.long_names else []
+    sources = shlex.join(map(str, request.sources)) if len(request.sources) <= MOST_SHOWN else "ALIGNMENTS…"
+    again = f"phloem infer-many {sources} {shlex.join(['--out', str(request.directory), *long_names])}"
+    return f"stopped: {states['done']:,} of {counted(len(loci), 'locus', 'loci')} done{failed}. Go on with: {again}"
