@@ -69,7 +69,7 @@ def test_genes_need_parts():
         ({"missing": 1.5}, "--missing 1.5"),
         ({"missing": float("nan")}, "--missing nan"),
         ({"gap_length": 0.5}, "--gap-length 0.5"),
-        ({"gaps": 0.95, "gap_length": 10.0}, "--gaps 0.95: gaps of 10 sites"),
+        ({"gaps": 0.95, "gap_length": 10.0}, "--gaps 0.95: gaps of mean length 10"),
     ],
 )
 def test_impossible_shares_are_refused(shares, option):
