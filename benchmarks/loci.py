@@ -53,7 +53,7 @@ def main() -> None:
         interrupted(command, out, len(files))
     subprocess.run(command, check=True)
     seconds, processor = time.monotonic() - began, spent() - processor
-    print(f"{len(files)} loci, {options.jobs} jobs: {seconds:.0f} s, {3600 * len(files) / seconds:.0f} loci an hour")
+    print(f"{len(files)} loci, --jobs {options.jobs}: {seconds:.0f} s, {3600 * len(files) / seconds:.0f} loci an hour")
     sessions = [len(read_provenance(path)["sessions"]) for path in sorted(out.glob("runs/*/provenance.json"))]
     print(f"processor time {processor:.0f} s; {sum(sessions)} sessions of {len(sessions)} runs")
 

@@ -37,8 +37,8 @@ class Hidden:
             raise BadArgument(f"--gap-length {self.gap_length:g}: give 1 or more sites.")
         if self.gaps > self.gap_length / (self.gap_length + 1):
             raise BadArgument(
-                f"--gaps {self.gaps:g}: gaps of mean length {self.gap_length:g}, with sites between them, take less. Give "
-                "a smaller share, or a longer --gap-length."
+                f"--gaps {self.gaps:g}: gaps of mean length {self.gap_length:g}, with sites between them, take less. "
+                "Give a smaller share, or a longer --gap-length."
             )
 
 

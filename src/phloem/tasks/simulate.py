@@ -206,8 +206,8 @@ def partition_of(request: SimulateRequest) -> SitePartition | None:
         sizes = [int(size) for size in config.sites.split(",")]
         if request.sites not in (None, sum(sizes)) or not all(sizes) or sum(sizes) > MOST_SITES:
             raise BadArgument(
-                f"--partition {config.sites}: parts of {counted(sum(sizes), 'site')} together. Give lengths of 1 or more, and "
-                "leave --sites out."
+                f"--partition {config.sites}: parts of {counted(sum(sizes), 'site')} together. Give lengths of 1 or "
+                "more, and leave --sites out."
             )
         names = tuple(f"part{number + 1}" for number in range(len(sizes)))
         partition = SitePartition(names, np.repeat(np.arange(len(sizes), dtype=np.int32), sizes), (None,) * len(sizes))
