@@ -70,6 +70,8 @@ def main() -> None:
             assert one.read_bytes() == other.read_bytes(), f"{one} and {other} differ"
     count = min(options.singles, len(files))
     print(f"{count} single runs: {own:.0f} s of processor time, {own / count:.1f} each; the same bytes")
+    if options.kill:  # what killed processes took is not known
+        return
     ratio = processor / len(files) / (own / count)
     print(f"processor time of infer-many over that of single runs, a locus: {ratio:.3f}")
 
