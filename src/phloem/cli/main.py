@@ -26,6 +26,7 @@ from phloem.cli import (
     evidence,
     gap,
     infer,
+    infer_many,
     info,
     likelihood,
     recover,
@@ -34,6 +35,7 @@ from phloem.cli import (
     sample,
     sbn,
     search,
+    simulate,
     support,
 )
 from phloem.errors import (
@@ -63,6 +65,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(epilog=infer.EXAMPLES)(infer.infer)
+app.command(epilog=infer_many.EXAMPLES)(infer_many.infer_many)
 app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=report.EXAMPLES)(report.report)
 app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
@@ -73,6 +76,7 @@ app.command(epilog=likelihood.EXAMPLES)(likelihood.likelihood)
 app.command(epilog=bootstrap.EXAMPLES)(bootstrap.bootstrap)
 app.command(epilog=search.EXAMPLES)(search.search)
 app.command(epilog=support.EXAMPLES)(support.support)
+app.command(epilog=simulate.EXAMPLES)(simulate.simulate)
 app.add_typer(sbn.app)
 app.add_typer(density.app)
 app.command(epilog=embed.EXAMPLES)(embed.embed)
