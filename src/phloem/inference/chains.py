@@ -222,7 +222,9 @@ def run_chains(
                     tree.take_rates(rates, chain)
                 own = _States(*(array[chain] for array in states))
                 tree.restore((own.parents, own.children, own.lengths))
-                tables = ChainTables(*terms[1:], total, key, own.counters, own.places, own.changes, own.constrained, sites)
+                tables = ChainTables(
+                    *terms[1:], total, key, own.counters, own.places, own.changes, own.constrained, sites
+                )
                 place = chain, slice(first_row, last_row)
                 tree.run_chain(tables, rounds_a_row, REGRAFTS, parents[place], lengths[place])
                 own.parents[:], own.children[:], own.lengths[:] = tree.copy_state()

@@ -30,12 +30,12 @@ CREDIBLE_SHARES = (0.5, 0.9, 0.95, 0.99)
 OF_DRAWS = ("draws", "trust", "parameters", "tree_length", "credible_sets", "distinct_topologies", "best_topologies")
 ESTIMATES = ("elbo", "lower_bound", "log_marginal_likelihood")
 OF_ONE_RUN = (
-    *("names", "taxa", "sites", "patterns", "model", "branches", "family", "seed", "support", "finished", "steps"),
-    *("stopped_early", "skipped_steps", "evaluation", *ESTIMATES, "annealed", "chains", *OF_DRAWS),
+    *("names", "taxa", "sites", "patterns", "model", "constraints", "branches", "family", "seed", "support"),
+    *("finished", "steps", "stopped_early", "skipped_steps", "evaluation", *ESTIMATES, "annealed", "chains", *OF_DRAWS),
 )
 OF_SEVERAL_RUNS = (
-    *("names", "taxa", "sites", "patterns", "model", "branches", "family", "support", "evaluation", "seed", "runs"),
-    *("best_run", "finished", "steps", *ESTIMATES, "annealed", "chains", "agreement", *OF_DRAWS),
+    *("names", "taxa", "sites", "patterns", "model", "constraints", "branches", "family", "support", "evaluation"),
+    *("seed", "runs", "best_run", "finished", "steps", *ESTIMATES, "annealed", "chains", "agreement", *OF_DRAWS),
 )
 
 
@@ -119,6 +119,7 @@ class Summary:
     agreement: Agreement | None = None  # of several runs
     annealed: Annealed | None = None  # how draws were annealed, if they were
     check: ChainCheck | None = None  # what Markov chains from the draws said, if there were any
+    constraints: tuple[str, ...] = ()  # that all trees satisfy, by their names
 
     @property
     def trust(self) -> Trust:
@@ -135,6 +136,7 @@ class Summary:
         values = {
             "names": list(self.names),
             "taxa": len(self.names),
+            "constraints": list(self.constraints),
             **{name: getattr(self, name) for name in ("sites", "patterns", "model", "branches", "family", "seed")},
             "support": self.support._asdict(),
             **{name: getattr(self, name) for name in ("finished", "steps", "stopped_early", "skipped_steps")},
@@ -190,6 +192,7 @@ class Summary:
             agreement=None if agreement is None else _agreement_from_json(agreement),
             annealed=None if annealed is None else _annealed_from_json(annealed),
             check=None if check is None else _check_from_json(check),
+            constraints=tuple(content.get("constraints", ())),
         )
 
 

@@ -212,6 +212,11 @@ class SearchTree:
             self.constrained[:] = self._surface.constraints.flags(topology)[0]
 
     @property
+    def constraints(self) -> TopologyConstraints | None:
+        """Those of the surface."""
+        return self._surface.constraints
+
+    @property
     def inner_branches(self) -> IntArray:
         """Those across which there are interchanges: neither a leaf's nor taxon 0's, and no constraints.
 

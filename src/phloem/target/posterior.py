@@ -84,15 +84,15 @@ class TreePosterior:
 
     def log_prior(self, topologies: TopologyBatch, branch_lengths: Tensor, theta: Tensor | None) -> Tensor:
         """log p(τ, q) + log p(θ), (batch,), with gradients."""
-        log_prior = self._log_prior_of_trees(self.prior, topologies, branch_lengths)
+        log_prior = self.log_prior_of_trees(topologies, branch_lengths)
         if self.parameters is None:
             return log_prior
         of_theta: Tensor = _ParameterPrior(self.parameters)(self._checked(topologies, theta))
         return log_prior + of_theta
 
-    def _log_prior_of_trees(self, prior: Prior, topologies: TopologyBatch, branch_lengths: Tensor) -> Tensor:
+    def log_prior_of_trees(self, topologies: TopologyBatch, branch_lengths: Tensor) -> Tensor:
         """log p(τ, q), (batch,)."""
-        log_prior = prior(topologies, branch_lengths)
+        log_prior = self.prior(topologies, branch_lengths)
         if self.constraints is None:
             return log_prior
         return log_prior + torch.from_numpy(self.constraints.log_weight(topologies))
@@ -122,7 +122,7 @@ class TreePosterior:
         is_ours = type(self).log_joint is TreePosterior.log_joint and self.likelihood.model.is_fixed
         if not isinstance(prior, LengthPrior) or not is_usual(prior) or not is_ours or inverse_temperature == 0:
             return self._recorded_slopes(topologies, branch_lengths, inverse_temperature, theta)
-        log_prior = self._log_prior_of_trees(prior, topologies, branch_lengths)
+        log_prior = self.log_prior_of_trees(topologies, branch_lengths)
         if self.parameters is None:
             found, by_theta = self.likelihood.evaluate(topologies, branch_lengths), _no_coordinates(topologies)
         else:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,9 @@ class TopologyConstraints:
         rows: list[BoolArray] = []
         for name, chosen in clades:
             if name in names:
-                raise BadArgument(f"constraint {quoted(name)}: is there twice. Give every constraint a name of its own.")
+                raise BadArgument(
+                    f"constraint {quoted(name)}: is there twice. Give every constraint a name of its own."
+                )
             if unknown := [taxon for taxon in chosen if taxon not in place]:
                 raise BadArgument(
                     f"constraint {quoted(name)}: {listed(unknown)} not in the alignment. Use its names, in quotes "
@@ -157,6 +160,11 @@ class TopologyConstraints:
         side = row if 2 * row.sum() <= len(row) else ~row
         return [self.taxa[taxon] for taxon in np.flatnonzero(side)]
 
+    def as_json(self, source: str) -> dict[str, Any]:
+        """For the records: the file, the clades, and the probability that they have without data."""
+        clades = {name: self.clade(number) for number, name in enumerate(self.names)}
+        return {"source": source, "log_prior_probability": self.log_share, "clades": clades}
+
     def in_words(self) -> str:
         """`apes (4 taxa), monkeys (5 taxa)`, the first few."""
         shown = [
@@ -166,7 +174,7 @@ class TopologyConstraints:
         return ", ".join(shown[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
     def _above(self) -> list[int]:
-        """The smallest constraint around every taxon and then every constraint; their number for none; -1 of taxon 0."""
+        """The smallest constraint around each taxon, then around each constraint; `len(self)` for none. -1 of taxon 0."""
         inner = np.concatenate([np.eye(len(self.taxa), dtype=np.bool_), self.members])
         sizes, found = self.members.sum(axis=1), []
         for row in inner:
@@ -188,16 +196,15 @@ def _check_together(names: Sequence[str], members: BoolArray) -> None:
         against = np.flatnonzero(~_fit_together(members[:later], members[later]))
         if len(against):
             raise BadArgument(
-                f"constraints {quoted(names[against[0]])} and {quoted(names[later])}: contradict each other, as no tree "
-                "has both: they share taxa, and each has some that the other lacks. Leave one out."
+                f"constraints {quoted(names[against[0]])} and {quoted(names[later])}: contradict each other: no tree "
+                "has both, as they share taxa and each has some that the other lacks. Leave one out."
             )
 
 
 def _fit_together(sides: BoolArray, row: BoolArray) -> BoolArray:
     """Which sides without taxon 0 are nested with another one, or share nothing with it, (splits,)."""
     shared, own, others = (sides & row).any(axis=1), (sides & ~row).any(axis=1), (~sides & row).any(axis=1)
-    fits: BoolArray = ~(shared & own & others)
-    return fits
+    return np.asarray(~(shared & own & others))
 
 
 def _joined(neighbors: IntArray, row: BoolArray, inside: int, outside: int) -> IntArray:
