@@ -154,7 +154,8 @@ class InferConfig:
     branch_prior: on branch lengths, exponential, gamma-dirichlet or uniform. prior_rate: of the exponential. constrain:
     a file of clades that every tree must have. outgroup: taxa at which trees are rooted for display, with commas
     between them. depth, width: of the graph network. seed: the same seed gives the same posterior. runs: independent
-    runs, each with its own seed. own: which parts are the user's own objects, given to `phloem.infer` in Python, which fills this in.
+    runs, each with its own seed. own: which parts are the user's own objects, given to `phloem.infer` in Python, which
+    fills this in.
     """
 
     branches: str = "edge"

@@ -60,10 +60,11 @@ def mrbayes_file(
     lines.append(f"prset brlenspr=unconstrained:{_length_prior_words(config)};")
     if len(configs) > 1:
         lines += _sharing_commands(config, configs)
+    safe = dict(zip(patterns.taxa, taxa, strict=True))
     if target.constraints is not None:
-        lines += _constraint_commands(target.constraints, taxa)
+        lines += _constraint_commands(target.constraints, safe)
     if config.outgroup is not None:
-        lines += _outgroup_command(config.outgroup, dict(zip(patterns.taxa, taxa, strict=True)))
+        lines += _outgroup_command(config.outgroup, safe)
     matrix = "".join(
         f"  {name}  {''.join(map(LETTERS.__getitem__, row))}\n"
         for name, row in zip(taxa, patterns.alignment.states.tolist(), strict=True)
@@ -141,15 +142,15 @@ def _sharing_commands(config: InferConfig, configs: Sequence[ModelConfig]) -> It
             yield f"link {parameter}=({','.join(parts)});"
 
 
-def _constraint_commands(constraints: TopologyConstraints, taxa: Sequence[str]) -> Iterator[str]:
+def _constraint_commands(constraints: TopologyConstraints, safe: Mapping[str, str]) -> Iterator[str]:
     names = safe_names(constraints.names)
-    for name, members in zip(names, constraints.members, strict=True):
+    for number, name in enumerate(names):
         line = f"constraint {name} ="
-        for taxon in np.flatnonzero(members).tolist():
-            if len(line) + len(taxa[taxon]) > WIDTH:
+        for taxon in constraints.clade(number):
+            if len(line) + len(safe[taxon]) > WIDTH:
                 yield line
                 line = "   "
-            line += f" {taxa[taxon]}"
+            line += f" {safe[taxon]}"
         yield f"{line};"
     yield f"prset topologypr=constraints({','.join(names)});"
 

@@ -77,10 +77,10 @@ class TopologyConstraints:
     @cached_property
     def degrees(self) -> tuple[int, ...]:
         """Of the interior nodes of the tree that has these splits and no others."""
-        children = [0] * (len(self) + 1)  # of every constraint, and of the node beside taxon 0
+        degrees = [1] * len(self) + [0]  # a constraint's own branch; the last node is the one beside taxon 0
         for above in self._above():
-            children[above] += 1
-        return tuple(count + 1 for count in children)
+            degrees[above] += 1
+        return tuple(degrees)
 
     @cached_property
     def log_count(self) -> float:
@@ -149,7 +149,7 @@ class TopologyConstraints:
         texts: list[list[str]] = [[] for _ in range(len(self) + 1)]
         above = self._above()
         for taxon, name in enumerate(names):
-            texts[above[taxon] if taxon else len(self)].append(name)
+            texts[above[taxon]].append(name)
         for constraint in np.argsort(self.members.sum(axis=1), kind="stable").tolist():  # from small to large
             texts[above[len(names) + constraint]].append(f"({','.join(texts[constraint])})")
         return f"({','.join(texts[-1])});"
@@ -174,14 +174,13 @@ class TopologyConstraints:
         return ", ".join(shown[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
     def _above(self) -> list[int]:
-        """The smallest constraint around each taxon, then around each constraint; `len(self)` for none. -1 of taxon 0."""
+        """The smallest constraint around each taxon, then each constraint; `len(self)` where there is none."""
         inner = np.concatenate([np.eye(len(self.taxa), dtype=np.bool_), self.members])
         sizes, found = self.members.sum(axis=1), []
         for row in inner:
             around = (self.members & row).sum(axis=1) == row.sum()
             around &= sizes > row.sum()
             found.append(int(np.where(around, sizes, len(self.taxa) + 1).argmin()) if around.any() else len(self))
-        found[0] = -1
         return found
 
 
