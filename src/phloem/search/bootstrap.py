@@ -232,12 +232,19 @@ def plan_bootstrap(
     return BootstrapPlan(config, replicates, missing, method)
 
 
-def bootstrap_samples(alignment: Alignment, config: BootstrapConfig, *, progress: Progress = None) -> list[TreeSample]:
+def bootstrap_samples(
+    alignment: Alignment,
+    config: BootstrapConfig,
+    *,
+    constraints: TopologyConstraints | None = None,
+    progress: Progress = None,
+) -> list[TreeSample]:
     """The trees of every replicate, in order. `progress` is called from the calling thread."""
     config = settled(config)
     check_bootstrap_alignment(alignment, config.method)
     wanted = _numbers(config)
-    samples = _make(wanted, build_method(alignment, config), config, progress, keep=lambda _replicate, trees: trees)
+    method = build_method(alignment, config, constraints)
+    samples = _make(wanted, method, config, progress, keep=lambda _replicate, trees: trees)
     return [samples[replicate] for replicate in wanted]
 
 
