@@ -56,7 +56,9 @@ def all_hold(name: str, constraints: TopologyConstraints) -> bool:
 
 def test_a_run_against_the_data_has_trees_with_the_constraints_alone(capsys):
     assert run([*PRIMATES, "--constrain", "odd.txt", "--outgroup", "Lemur_catta", "--write-mrbayes", "out.nex"]) == 0
-    said = capsys.readouterr().err
+    captured = capsys.readouterr()
+    assert "all trees have the constraints: odd, monkeys\n" in captured.out
+    said = captured.err
     assert_says(said, "priors: topologies alike if they have odd (2 taxa), monkeys (3 taxa)")
     assert_says(said, "bootstrap by the embedded search, … all with the constraints")
     posterior = phloem.load_posterior("run")
