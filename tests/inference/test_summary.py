@@ -96,7 +96,7 @@ def test_numbers_are_under_their_names(summary, keys):
 
 
 OPTIONAL = {"annealed", "chains", "taxa", "family", "stopped_early", "skipped_steps", "runs", "best_run", "agreement"}
-OPTIONAL |= {"parameters"}
+OPTIONAL |= {"parameters", "constraints"}
 
 
 @SUMMARIES
