@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from phloem.arrays import FloatArray, IntArray, LongArray
+from phloem.arrays import BoolArray, FloatArray, IntArray, LongArray
 from phloem.errors import BadArgument
 from phloem.inference.draws import Draws, resample
 from phloem.inference.evaluation import CHUNK_NODES
@@ -132,6 +132,7 @@ class _States(NamedTuple):
     places: LongArray  # (chains, 2)
     counters: LongArray  # (chains, 2)
     changes: LongArray  # (chains, 2)
+    constrained: BoolArray  # (chains, nodes)
 
     @classmethod
     def at(cls, starts: ChainStarts, tree: SearchTree, stream: RandomStream) -> "_States":
@@ -144,10 +145,12 @@ class _States(NamedTuple):
             np.empty((count, 2), np.int64),
             np.stack([np.zeros(count, np.int64), np.arange(count)], axis=1),
             np.zeros((count, 2), np.int64),
+            np.zeros((count, nodes), np.bool_),
         )
         for chain in range(count):
             tree.place(starts.topologies[chain], starts.branch_lengths[chain])
             states.parents[chain], states.children[chain], states.lengths[chain] = tree.copy_state()
+            states.constrained[chain] = tree.constrained
         taxa = starts.topologies.taxon_count
         random = stream.named("places").generator().random((count, nodes + 1))
         is_turned = random[:, :nodes] < 0.5
@@ -186,7 +189,12 @@ def run_chains(
         raise BadArgument(f"{rounds} rounds: ask for at least one.")
     chains, nodes = len(starts.topologies), starts.topologies.node_count
     terms = prior.terms(starts.topologies.branch_count)
-    surface = Surface(target.likelihood.patterns, model, states_differ=target.parameters is not None)
+    constraints = target.constraints
+    if constraints is not None and not constraints.hold(starts.topologies).all():
+        raise BadArgument("chains: some starts do not satisfy the constraints.")
+    surface = Surface(
+        target.likelihood.patterns, model, states_differ=target.parameters is not None, constraints=constraints
+    )
     left_out, every, rows = kept_rounds(chains, rounds, nodes)
     states = _States.at(starts, SearchTree(surface), stream)
     key = stream.named("moves").key()
@@ -214,7 +222,9 @@ def run_chains(
                     tree.take_rates(rates, chain)
                 own = _States(*(array[chain] for array in states))
                 tree.restore((own.parents, own.children, own.lengths))
-                tables = ChainTables(*terms[1:], total, key, own.counters, own.places, own.changes, sites)
+                tables = ChainTables(
+                    *terms[1:], total, key, own.counters, own.places, own.changes, own.constrained, sites
+                )
                 place = chain, slice(first_row, last_row)
                 tree.run_chain(tables, rounds_a_row, REGRAFTS, parents[place], lengths[place])
                 own.parents[:], own.children[:], own.lengths[:] = tree.copy_state()

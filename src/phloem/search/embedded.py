@@ -19,6 +19,7 @@ from phloem.search.surface import SearchTree, Surface
 from phloem.search.tree_search import CLIMBS_AT_A_TIME, Start, TreeSearch, first_starts
 from phloem.target.estimation import estimate_model, start_model
 from phloem.threads import available_threads
+from phloem.trees.constraints import TopologyConstraints
 from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
 
@@ -35,10 +36,11 @@ def search_trees(
     *,
     stop: Event | None = None,
     report: Callable[[SearchProgress], None] | None = None,
+    constraints: TopologyConstraints | None = None,
 ) -> SearchResult:
     """The maximum-likelihood tree and bootstrap trees, the same for the same seed whatever the number of threads.
 
-    `stop`, once set, ends the search early with `Stopped`.
+    `stop`, once set, ends the search early with `Stopped`. constraints: that all trees satisfy, from the first on.
     """
     if len(alignment.taxa) < FEWEST_TAXA:
         raise AlignmentError(f"alignment: {len(alignment.taxa)} taxa. A search needs at least {FEWEST_TAXA}.")
@@ -46,7 +48,7 @@ def search_trees(
     stream = RandomStream(config.seed, "search")
     stop = stop or Event()
     form = parse_estimated_model("--model", config.model)
-    surface = Surface(patterns, start_model(form, patterns))
+    surface = Surface(patterns, start_model(form, patterns), constraints=constraints)
     starts = first_starts(surface, patterns, stream=stream, stop=stop)
     if not surface.model.is_jukes_cantor:
         surface = _fitted_surface(surface, patterns, form, starts[0], stop)
@@ -77,7 +79,7 @@ def _fitted_surface(
     tree = start
     for is_last in (False, True):
         fitted = estimate_model(patterns, tree.topology, surface.model, tree.lengths[None], form=form)
-        surface = Surface(patterns, fitted.model)
+        surface = Surface(patterns, fitted.model, constraints=surface.constraints)
         if not is_last:
             room = SearchTree(surface)
             room.place(tree.topology, fitted.branch_lengths[0])

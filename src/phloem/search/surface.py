@@ -15,6 +15,7 @@ from phloem.kernels.search.moves import cut_off, graft_into, score_interchanges,
 from phloem.kernels.search.partials import TreeTables, smooth
 from phloem.kernels.trees.clades import topology_keys
 from phloem.target.substitution import SubstitutionModel, symmetrize
+from phloem.trees.constraints import TopologyConstraints
 from phloem.trees.topology import TopologyBatch, taxon_keys
 
 NO_MOVES: IntArray = np.empty(0, np.int32)
@@ -109,8 +110,19 @@ def _aligned(shape: tuple[int, ...]) -> RealArray:
 class Surface:
     """What all trees of a search have in common."""
 
-    def __init__(self, patterns: SitePatterns, model: SubstitutionModel, *, states_differ: bool = False) -> None:
-        """states_differ: whether models that treat states differently follow, whatever this one does."""
+    def __init__(
+        self,
+        patterns: SitePatterns,
+        model: SubstitutionModel,
+        *,
+        states_differ: bool = False,
+        constraints: TopologyConstraints | None = None,
+    ) -> None:
+        """states_differ: whether models that treat states differently follow, whatever this one does.
+
+        constraints: that all trees satisfy, wherever they are placed.
+        """
+        self.constraints = constraints
         equal = model.is_jukes_cantor and not states_differ
         self.patterns = search_patterns(patterns, model) if equal else patterns
         self.model = model
@@ -180,6 +192,7 @@ class SearchTree:
             places=np.empty(nodes, np.int32),
         )
         self._branch = surface.branch_tables()
+        self.constrained = np.zeros(nodes, np.bool_)  # whether the branch above each node is a constraint
         self.sites = np.empty(surface.width)  # log-likelihoods of the patterns after the last smoothing
 
     def take_rates(self, rates: Rates, number: int) -> None:
@@ -195,13 +208,23 @@ class SearchTree:
         tables.parent[0], tables.parent[top] = -1, 0
         tables.children[0] = top, -1
         tables.lengths[top] = lengths[0]
+        if self._surface.constraints is not None:
+            self.constrained[:] = self._surface.constraints.flags(topology)[0]
+
+    @property
+    def constraints(self) -> TopologyConstraints | None:
+        """Those of the surface."""
+        return self._surface.constraints
 
     @property
     def inner_branches(self) -> IntArray:
-        """Those across which there are interchanges: neither a leaf's nor taxon 0's."""
+        """Those across which there are interchanges: neither a leaf's nor taxon 0's, and no constraints.
+
+        Interchanges elsewhere leave constraints above the same nodes.
+        """
         top = self._tables.children[0, 0]
         nodes: IntArray = np.arange(self._surface.taxon_count, len(self._tables.parent), dtype=np.int32)
-        inner: IntArray = nodes[nodes != top]
+        inner: IntArray = nodes[(nodes != top) & ~self.constrained[nodes]]
         return inner
 
     def smooth(self, passes: int, tolerance: float) -> float:

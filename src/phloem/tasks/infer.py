@@ -1,6 +1,5 @@
 """Alignment → posterior: read, support, model, train, evaluate, export; one run or several, new or resumed."""
 
-import shlex
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -21,7 +20,7 @@ from phloem.data.patterns import SitePatterns, compress, summarize
 from phloem.data.reading import load_alignment
 from phloem.display.events import Event, News, Notice, Overview
 from phloem.display.lines import choose_display
-from phloem.errors import BadArgument, FileProblem, counted, listed, quoted
+from phloem.errors import BadArgument, FileProblem, counted, listed
 from phloem.features.convolutions import Convolution
 from phloem.inference.chain_posterior import check_draws
 from phloem.inference.measurement import checked_measurement, measure
@@ -41,9 +40,9 @@ from phloem.storage.files import check_can_write, write_text
 from phloem.target.estimation import typical_log_length
 from phloem.target.free_parameters import model_in_words
 from phloem.target.posterior import Prior, TreePosterior
-from phloem.tasks.exports import make_exports
+from phloem.tasks.exports import make_exports, named_taxa
 from phloem.tasks.mrbayes_file import MrBayesFile, mrbayes_file, renamed_in_words
-from phloem.tasks.mrbayes_settings import TAKEN, block_settings, load_with_block, with_models
+from phloem.tasks.mrbayes_settings import TAKEN, block_constraints, block_settings, load_with_block, with_models
 from phloem.tasks.opening import combine_runs
 from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, branches_of, family_of
 from phloem.tasks.posterior import Posterior, TemporaryHome, TrainedRun, can_be_loaded, is_finished, load_posterior
@@ -61,6 +60,9 @@ from phloem.tasks.run_files import (
 )
 from phloem.tasks.support import Collected, SupportSource, Trees
 from phloem.threads import physical_cores, single_threaded_products
+from phloem.trees.constraint_files import read_constraints
+from phloem.trees.constraints import TopologyConstraints
+from phloem.trees.rooting import check_outgroup
 from phloem.trees.sample import TreeSample
 from phloem.variational.families import BranchDistribution
 from phloem.variational.sbn import SubsplitNetwork, SubsplitSupport, support_arrays, write_support
@@ -110,9 +112,12 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
         config = INFER.resolve(base=request.base or saved.config, preset=request.preset, settings=settings)
         config = request.own.recorded(config)
         saved.check_config(config, run_configs(config))
-        trees = _support_source(source, alignment, config, request, saved)
+        constraints = _constraints(source, alignment, block, config, saved)
+        trees = _support_source(source, alignment, config, request, saved, constraints)
         patterns = compress(alignment, _partition(source, alignment, block, config, saved, progress))
-        target = build_target(patterns, config, options.threads, own=request.own)
+        target = build_target(patterns, config, options.threads, own=request.own, constraints=constraints)
+        if config.outgroup is not None:
+            check_outgroup(named_taxa(config.outgroup, alignment.taxa), alignment.taxa)
         if request.mrbayes_file is not None:
             _write_mrbayes(request.mrbayes_file, mrbayes_file(patterns, config, target, request.own), progress)
         progress(_overview(source, alignment, target, config, directory))
@@ -123,11 +128,11 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
         if is_first_use:
             progress(Notice("the first use compiles phloem's kernels, which takes a minute, once", urgent=False))
 
-        provenance = _provenance(source, alignment, trees, request)
+        provenance = _provenance(source, alignment, trees, request, config, constraints)
         if not request.run.force:  # before the bootstrap, so that a run that is stopped in it knows its settings
             directory.record(config, provenance, seed=config.seed, command=request.run.command)
         collected = _collect(trees, target, saved, options, progress)
-        inputs = RunInputs(source, patterns, collected.support, request.own)
+        inputs = RunInputs(source, patterns, collected.support, request.own, constraints)
         stays = collected.held and config.training.refit > 0  # without a last fit nothing else would train Q(τ)
         length = None if saved.first else _first_log_length(collected, target, config)
         start = TrainingStart(collected.logits, stays, collected.theta, length)
@@ -327,10 +332,6 @@ def _block_settings(
     found = block_settings(source, block, given)
     for line in found.notices:
         progress(Notice(line, urgent=not line.startswith(TAKEN)))
-    if block.outgroup is not None:
-        name = shlex.quote(block.outgroup)
-        command = f"phloem report {shlex.quote(str(request.run.directory))} --outgroup {name}"
-        progress(Notice(f"outgroup {quoted(block.outgroup)} of {source}: `{command}` roots trees there", urgent=False))
     return [found.layer]
 
 
@@ -380,8 +381,35 @@ def _partition(
     return partition
 
 
+def _constraints(
+    source: str, alignment: Alignment, block: MrBayesBlock | None, config: InferConfig, saved: Saved
+) -> TopologyConstraints | None:
+    """What every tree must have: as a checkpoint says, with which the file must agree if it is still there."""
+    path = config.constrain
+    if path is None:
+        return None
+    if saved.first is None:
+        if block is not None and path == source:
+            return block_constraints(source, block, alignment.taxa)
+        return read_constraints(path, alignment.taxa)
+    known = saved.first.inputs.constraints
+    if path != source and Path(path).exists():
+        found = read_constraints(path, alignment.taxa)
+        if not found.equal(known):
+            raise FileProblem(
+                f"{saved.directory.path}: is a run under other constraints than {path} has now. Put the file back as "
+                "it was, or start again with --force."
+            )
+    return known
+
+
 def _support_source(
-    source: str, alignment: Alignment, config: InferConfig, request: InferRequest, saved: Saved
+    source: str,
+    alignment: Alignment,
+    config: InferConfig,
+    request: InferRequest,
+    saved: Saved,
+    constraints: TopologyConstraints | None,
 ) -> SupportSource | None:
     """Where the trees for the support come from; None if a checkpoint has the support."""
     if saved.first is not None and not request.trees:
@@ -393,7 +421,15 @@ def _support_source(
             "Give them again."
         )
     directory = request.bootstrap or path / BOOTSTRAP
-    return SupportSource(source, alignment, config, request.trees, directory, may_replace=request.run.force)
+    return SupportSource(
+        source,
+        alignment,
+        config,
+        request.trees,
+        directory,
+        may_replace=request.run.force,
+        constraints=constraints,
+    )
 
 
 def _overview(
@@ -419,10 +455,17 @@ def _takes_usual_model(config: InferConfig, settings: Sequence[Layer], request: 
 
 
 def _provenance(
-    source: str, alignment: Alignment, trees: SupportSource | None, request: InferRequest
+    source: str,
+    alignment: Alignment,
+    trees: SupportSource | None,
+    request: InferRequest,
+    config: InferConfig,
+    constraints: TopologyConstraints | None,
 ) -> dict[str, Any]:
+    found = {} if constraints is None else {"constraints": constraints.as_json(str(config.constrain))}
     return {
         "alignment": {"source": source, "sha256": alignment_hash(alignment)},
+        **found,
         "trees": ["a tree sample" if isinstance(tree, TreeSample) else str(tree) for tree in request.trees],
         "bootstrap": trees.bootstrap if trees else "",
     }
@@ -450,6 +493,9 @@ def _collect(
                 f"{saved.directory.path}: is a run with another support than these trees give. Leave --trees out to "
                 "resume with its own, or start again with --force."
             )
+    if collected.left_out is not None:
+        lacking, of = collected.left_out
+        progress(Notice(f"{lacking:,} of {counted(of, 'tree')} left out of the support: without the constraints"))
     if collected.exploration is not None:
         found = collected.exploration
         told = f"{counted(found.chains, 'chain')} of {counted(found.rounds, 'round')} explored the posterior"

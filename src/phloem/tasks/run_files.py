@@ -42,6 +42,7 @@ from phloem.target.substitution import SubstitutionModel
 from phloem.target.substitution import build_model as build_substitution_model
 from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, branches_of, family_of
 from phloem.trees.branch_lengths import SplitLengths, split_lengths
+from phloem.trees.constraints import TopologyConstraints
 from phloem.trees.reading import parse_newick
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import SplitFrequencies
@@ -73,10 +74,11 @@ class RunInputs(NamedTuple):
     patterns: SitePatterns
     support: SubsplitSupport
     own: OwnParts = NOTHING_OWN  # in memory: no file has them
+    constraints: TopologyConstraints | None = None
 
     def target(self, config: InferConfig, threads: int | None = None) -> TreePosterior:
         """The posterior that the settings describe, up to its constant."""
-        return build_target(self.patterns, config, threads, own=self.own)
+        return build_target(self.patterns, config, threads, own=self.own, constraints=self.constraints)
 
     def model(self, config: InferConfig, theta: ParameterStart | None) -> JointModel:
         """An untrained model; its first weights depend on the seed alone. theta: where Q(θ) begins, if there is one."""
@@ -94,10 +96,17 @@ class RunInputs(NamedTuple):
 
 
 def build_target(
-    patterns: SitePatterns, config: InferConfig, threads: int | None = None, *, own: OwnParts = NOTHING_OWN
+    patterns: SitePatterns,
+    config: InferConfig,
+    threads: int | None = None,
+    *,
+    own: OwnParts = NOTHING_OWN,
+    constraints: TopologyConstraints | None = None,
 ) -> TreePosterior:
     """The posterior that the settings describe, up to its constant."""
     own.require(config, "prior", "substitution")
+    if constraints is not None and own.prior is not None:
+        raise ConfigError("--constrain: a prior of your own has to know of it itself. Leave one of them out.")
     configs = part_models(config.model, patterns.partition)
     models = [_part_model(own_config, patterns, part) for part, own_config in enumerate(configs)]
     substitution: SubstitutionModel | PartitionedModel = models[0]
@@ -108,7 +117,7 @@ def build_target(
     parameters = FreeParameters.of(configs, models, linked=config.partition.linked, sizes=sizes)
     states_differ = parameters is not None and parameters.change_states
     likelihood = TreeLikelihood(patterns, substitution, threads=threads, states_differ=states_differ)
-    return TreePosterior(likelihood, own.prior or length_prior(config), parameters)
+    return TreePosterior(likelihood, own.prior or length_prior(config), parameters, constraints)
 
 
 def part_models(model: ModelConfig, partition: SitePartition | None) -> list[ModelConfig]:
@@ -188,6 +197,9 @@ def _pack(inputs: RunInputs) -> Sealed:
     if (partition := inputs.patterns.partition) is not None:
         arrays["patterns.parts"] = partition.part_of_site
         texts["partition"] = json.dumps([partition.names, partition.models])
+    if inputs.constraints is not None:
+        arrays["constraints.members"] = inputs.constraints.members
+        texts["constraints"] = json.dumps(inputs.constraints.names)
     return Sealed(arrays, texts)
 
 
@@ -199,10 +211,15 @@ def _unpack(found: Sealed, _config: InferConfig, path: Path) -> RunInputs:
     if "partition" in texts:
         names, models = (tuple(column) for column in json.loads(texts["partition"]))
         partition = SitePartition(names, arrays["patterns.parts"], models)
+    constraints = None
+    if "constraints" in texts:
+        names = tuple(json.loads(texts["constraints"]))
+        constraints = TopologyConstraints(tuple(taxa), names, arrays["constraints.members"])
     return RunInputs(
         source=texts["source"],
         patterns=SitePatterns(tuple(taxa), *patterns, partition),
         support=support_from(path, {"taxa": np.array(taxa), **without_prefix("support", arrays)}),
+        constraints=constraints,
     )
 
 
@@ -296,6 +313,7 @@ def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = F
         annealed=measured.annealed,
         check=results.check,
         found=summarize_draws(measured.draws, trust, results.target.parameters),
+        constraints=() if inputs.constraints is None else inputs.constraints.names,
         stopped_early=results.finished and results.steps_done < results.steps,
         skipped_steps=results.skipped,
     )
