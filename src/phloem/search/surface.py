@@ -29,14 +29,14 @@ class Blocks(NamedTuple):
     """Which patterns fill which blocks: those of every part whole ones, the last of them with nothing."""
 
     firsts: LongArray  # (parts + 1,)  patterns firsts[p]:firsts[p+1] are those of part p
-    bounds: LongArray  # (parts + 1,)  and so are blocks bounds[p]:bounds[p+1]
+    bounds: IntArray  # (parts + 1,)  and so are blocks bounds[p]:bounds[p+1]
     places: LongArray  # (patterns,)  of each in the blocks
 
     @classmethod
     def of(cls, firsts: LongArray) -> "Blocks":
         """The blocks of parts that begin with these patterns; the last number is that of all patterns."""
         sizes = np.diff(firsts)
-        bounds = np.append(0, np.cumsum(-(-sizes // LANES)))
+        bounds = np.append(0, np.cumsum(-(-sizes // LANES))).astype(np.int32)
         places = np.arange(firsts[-1]) + np.repeat(LANES * bounds[:-1] - firsts[:-1], sizes)
         return cls(firsts, bounds, places)
 
@@ -179,7 +179,7 @@ class Surface:
         """Room for the likelihood along a branch."""
         blocks, terms = len(self.tables.weights), self.rates.terms.shape[1]
         return BranchTables(
-            bounds=self.blocks.bounds,
+            bounds=self.blocks.bounds.ctypes.data,
             terms=_aligned((blocks, terms, LANES)),
             steps=np.empty((blocks, LANES), np.int32),
             growth=np.empty((3, terms), np.float32),
@@ -204,18 +204,18 @@ class SearchTree:
         taxa, blocks = surface.tips.shape[:2]
         nodes, (parts, categories) = 2 * taxa - 2, surface.rates.exponents.shape[:2]
         self._tables = TreeTables(
-            bounds=surface.blocks.bounds,
+            parts=parts,
+            bounds=surface.blocks.bounds.ctypes.data,
             parent=np.empty(nodes, np.int32),
             children=np.empty((nodes, 2), np.int32),
             lengths=np.zeros(nodes),
-            matrices=np.zeros((nodes, parts, categories, MATRIX), np.float32),
+            matrices=np.zeros((nodes, parts * categories, MATRIX), np.float32),
             tips=surface.tips,
             below=_aligned((nodes - taxa, blocks, categories, 4, LANES)),
             above=_aligned((nodes, blocks, categories, 4, LANES)),
             below_steps=np.zeros((nodes, blocks, LANES), np.int32),
             above_steps=np.zeros((nodes, blocks, LANES), np.int32),
             order=np.empty(nodes, np.int32),
-            places=np.empty(nodes, np.int32),
         )
         self._branch = surface.branch_tables()
         self.sites = np.empty(surface.width)  # log-likelihoods of the patterns after the last smoothing

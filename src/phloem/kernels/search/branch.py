@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phloem.arrays import FloatArray, IntArray, LongArray, RealArray
+from phloem.arrays import FloatArray, IntArray, RealArray
 from phloem.kernels.elementary import log_above_zero
-from phloem.kernels.jit import at, shift, vector_kernel, wide_vectors
+from phloem.kernels.jit import at, from_address, shift, vector_kernel, wide_vectors
 from phloem.kernels.lanes import in_double, larger, put, sixteen_at, sixteen_of, sum_of
 
 LANES = 16  # patterns of a block
@@ -68,7 +68,7 @@ class PatternTables(NamedTuple):
 class BranchTables(NamedTuple):
     """The terms of a branch, how often each pattern's were rescaled, and room to evaluate them."""
 
-    bounds: LongArray  # (parts + 1,)  blocks of the parts
+    bounds: int  # address of those of the parts' blocks, (parts + 1,)
     terms: RealArray  # (blocks, terms, LANES)
     steps: IntArray  # (blocks, LANES)
     growth: RealArray  # (3, terms)  exp(μt) - 1 and the first two derivatives
@@ -79,12 +79,12 @@ class BranchTables(NamedTuple):
 def fill_matrices(matrices, rates, length):
     """P of every part and category for one branch; under Jukes–Cantor only a and b, the probabilities to change and to
     stay."""
-    parts, categories = matrices.shape[:2]
+    parts, categories = rates.exponents.shape[:2]
     for part in range(parts):
         if rates.equal:
             exponent = rates.exponents[part, 0, 1] * length
-            matrices[part, 0, 0] = -0.25 * math.expm1(exponent)
-            matrices[part, 0, 1] = math.exp(exponent)
+            matrices[part, 0] = -0.25 * math.expm1(exponent)
+            matrices[part, 1] = math.exp(exponent)
             continue
         for category in range(categories):
             g1 = math.expm1(rates.exponents[part, category, 1] * length)
@@ -98,7 +98,7 @@ def fill_matrices(matrices, rates, length):
                 s3 = g3 * spectral[3, row] * inverse
                 for column in range(4):
                     change = s1 * spectral[1, column] + s2 * spectral[2, column] + s3 * spectral[3, column]
-                    matrices[part, category, 4 * row + column] = (row == column) + change
+                    matrices[part * categories + category, 4 * row + column] = (row == column) + change
 
 
 @vector_kernel
@@ -171,10 +171,11 @@ def fill_terms(branch, rates, patterns, categories, x, y):
     (of_x, x_stride, x_steps), (of_y, y_stride, y_steps) = x, y
     x_size, y_size = STATES + (categories - 1) * x_stride, STATES + (categories - 1) * y_stride
     parts, count = rates.terms.shape
-    equal, has_constant, bounds = rates.equal, patterns.has_constant, at(branch.bounds, 0)
+    equal, has_constant, bounds = rates.equal, patterns.has_constant, from_address(x_steps, branch.bounds)
     all_terms, all_steps, constants = at(branch.terms, 0), at(branch.steps, 0), at(patterns.constant, 0)
+    ones, others = at(rates.one_end, 0), at(rates.other_end, 0)
     for part in range(parts):
-        one, other = at(rates.one_end, part * categories * MATRIX), at(rates.other_end, part * MATRIX)
+        one, other = shift(ones, part * categories * MATRIX), shift(others, part * MATRIX)
         for block in range(bounds[part], bounds[part + 1]):
             terms, place = shift(all_terms, block * count * LANES), block * LANES
             put(all_steps, place, sixteen_at(x_steps, place) + sixteen_at(y_steps, place))
@@ -191,18 +192,19 @@ def fill_terms(branch, rates, patterns, categories, x, y):
 def _slopes(branch, exponents, weights, length):
     """First and second derivative of the log-likelihood with respect to the length."""
     wide_vectors()
-    (parts, count), bounds = exponents.shape, at(branch.bounds, 0)
+    (parts, count), bounds = exponents.shape, from_address(branch.steps, branch.bounds)
     growth, rate, square = at(branch.growth, 0), at(branch.growth, count), at(branch.growth, 2 * count)
+    terms, weight_at = at(branch.terms, 0), at(weights, 0)
     first, second = sixteen_of(ZERO), sixteen_of(ZERO)
     for part in range(parts):
         for k in range(1, count):
             exponent = exponents[part, k]
             factor = math.exp(exponent * length)
-            branch.growth[0, k] = math.expm1(exponent * length)
-            branch.growth[1, k] = exponent * factor
-            branch.growth[2, k] = exponent * exponent * factor
+            growth[k] = math.expm1(exponent * length)
+            rate[k] = exponent * factor
+            square[k] = exponent * exponent * factor
         for block in range(bounds[part], bounds[part + 1]):
-            row = at(branch.terms, block * count * LANES)
+            row = shift(terms, block * count * LANES)
             value, slope, curve = sixteen_at(row, 0), sixteen_of(ZERO), sixteen_of(ZERO)
             for k in range(1, count):
                 term = sixteen_at(row, k * LANES)
@@ -211,7 +213,7 @@ def _slopes(branch, exponents, weights, length):
                 curve = curve + square[k] * term
             inverse = 1.0 / larger(value, LEAST_VALUE)
             ratio = slope * inverse
-            weight = sixteen_at(at(weights, block * LANES), 0)
+            weight = sixteen_at(weight_at, block * LANES)
             first = first + weight * ratio
             second = second + weight * (curve * inverse - ratio * ratio)
     return sum_of(first), sum_of(second)
@@ -256,13 +258,13 @@ def best_length(branch, exponents, weights, start, tolerance):
 def log_likelihood(branch, exponents, weights, length, sites):
     """The log-likelihood at a length; that of each pattern, padding included, goes to `sites`."""
     wide_vectors()
-    (parts, count), bounds = exponents.shape, at(branch.bounds, 0)
     logarithms, growth, steps = at(branch.logarithms, 0), at(branch.growth, 0), at(branch.steps, 0)
+    (parts, count), bounds, terms = exponents.shape, from_address(steps, branch.bounds), at(branch.terms, 0)
     for part in range(parts):
         for k in range(1, count):
-            branch.growth[0, k] = math.expm1(exponents[part, k] * length)
+            growth[k] = math.expm1(exponents[part, k] * length)
         for block in range(bounds[part], bounds[part + 1]):
-            row = at(branch.terms, block * count * LANES)
+            row = shift(terms, block * count * LANES)
             value = sixteen_at(row, 0)
             for k in range(1, count):
                 value = value + growth[k] * sixteen_at(row, k * LANES)

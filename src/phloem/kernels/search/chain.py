@@ -105,7 +105,7 @@ def _visit(tree, rates, patterns, branch, chain, room, counts, matrices, node):
             matrices[3], matrices[4] = tree.matrices[moved], tree.matrices[above]
             ends = end_below(tree, sibling), end_below(tree, kept), end_below(tree, moved), end_above(tree, above)
             for row in range(2):
-                join_pair(rates.equal, tree.bounds, room, counts, row, ends, matrices)
+                join_pair(rates.equal, tree.parts, tree.bounds, room, counts, row, ends, matrices)
             lower, upper = scratch_end(room, counts, LOWER), scratch_end(room, counts, UPPER)
             fill_terms(branch, rates, patterns, categories, lower, upper)
             values[which] = log_likelihood(branch, rates.terms, patterns.weights, length, chain.sites)
@@ -201,7 +201,7 @@ def _regraft(tree, rates, patterns, branch, chain, room, counts, matrices):
         fill_matrices(matrices[1], rates, (1 - shares[number]) * length)
         low, high, middle = end_below(tree, place), end_above(tree, place), scratch_end(room, counts, 0)
         to_low, to_high = matrices_at(matrices, 0), matrices_at(matrices, 1)
-        join(rates.equal, tree.bounds, categories, middle, low, to_low, high, to_high)
+        join(rates.equal, tree.parts, tree.bounds, categories, middle, low, to_low, high, to_high)
         fill_terms(branch, rates, patterns, categories, end_below(tree, node), middle)
         value = log_likelihood(branch, rates.terms, patterns.weights, tree.lengths[node], chain.sites)
         # Elsewhere, the branch that it was on would be whole again.

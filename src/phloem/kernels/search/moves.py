@@ -61,6 +61,7 @@ def score_interchanges(
     room = np.empty((3, blocks, categories, 4, LANES), np.float32)
     counts = np.empty((3, blocks, LANES), np.int32)
     matrices = np.empty((5, *tree.matrices.shape[1:]), np.float32)
+    equal, parts, bounds = rates.equal, tree.parts, tree.bounds
     around = np.empty(5, np.int64)
     for place in range(len(moves)):
         node = moves[place] // 2
@@ -74,7 +75,7 @@ def score_interchanges(
         # The far ends of the four outer branches: two at v, two at u.
         ends = end_below(tree, sibling), end_below(tree, kept), end_below(tree, moved), end_above(tree, above)
         for row in range(2):
-            join_pair(rates.equal, tree.bounds, room, counts, row, ends, matrices)
+            join_pair(equal, parts, bounds, room, counts, row, ends, matrices)
         values[place] = _fit_middle(rates, patterns, branch, room, counts, matrices, own, tolerance, sites[place])
         if values[place] < least:
             continue
@@ -84,11 +85,11 @@ def score_interchanges(
                 side = scratch_end(room, counts, SIDE)
                 across = scratch_end(room, counts, 1 - row)
                 to_beside, to_across = matrices_at(matrices, 1 + beside), matrices_at(matrices, 0)
-                join(rates.equal, tree.bounds, categories, side, ends[beside], to_beside, across, to_across)
+                join(equal, parts, bounds, categories, side, ends[beside], to_beside, across, to_across)
                 fill_terms(branch, rates, patterns, categories, ends[outer], side)
                 own[1 + outer] = best_length(branch, rates.terms, patterns.weights, own[1 + outer], tolerance)
                 fill_matrices(matrices[1 + outer], rates, own[1 + outer])
-            join_pair(rates.equal, tree.bounds, room, counts, row, ends, matrices)
+            join_pair(equal, parts, bounds, room, counts, row, ends, matrices)
         values[place] = _fit_middle(rates, patterns, branch, room, counts, matrices, own, tolerance, sites[place])
 
 
@@ -99,11 +100,12 @@ def scratch_end(room, counts, row):
 
 
 @vector_kernel
-def join_pair(equal, bounds, room, counts, row, ends, matrices):
+def join_pair(equal, parts, bounds, room, counts, row, ends, matrices):
     """The partials at v (row LOWER) or at u (row UPPER) from the two outer branches there."""
     first, second = 2 * row, 2 * row + 1
     join(
         equal,
+        parts,
         bounds,
         room.shape[2],
         scratch_end(room, counts, row),
@@ -182,8 +184,9 @@ def score_regrafts(
         place = places[number]
         fill_matrices(half[0], rates, 0.5 * tree.lengths[place])
         low, high = end_below(tree, place), end_above(tree, place)
-        middle = scratch_end(room, counts, 0)  # here, not before: the loop is what keeps the arrays alive
-        join(rates.equal, tree.bounds, categories, middle, low, matrices_at(half, 0), high, matrices_at(half, 0))
+        # Here, not before: the loop is what keeps the arrays alive.
+        middle, to_both = scratch_end(room, counts, 0), matrices_at(half, 0)
+        join(rates.equal, tree.parts, tree.bounds, categories, middle, low, to_both, high, to_both)
         fill_terms(branch, rates, patterns, categories, end_below(tree, node), middle)
         length = best_length(branch, rates.terms, patterns.weights, tree.lengths[node], tolerance)
         values[number] = log_likelihood(branch, rates.terms, patterns.weights, length, sites)

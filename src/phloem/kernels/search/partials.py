@@ -12,8 +12,10 @@ for a search: rounding changes the log-likelihoods of usual alignments by less t
 
 from typing import NamedTuple
 
-from phloem.arrays import FloatArray, IntArray, LongArray, RealArray
-from phloem.kernels.jit import at, shift, vector_kernel, wide_vectors
+import numpy as np
+
+from phloem.arrays import FloatArray, IntArray, RealArray
+from phloem.kernels.jit import at, from_address, shift, vector_kernel, wide_vectors
 from phloem.kernels.lanes import any_below, put, sixteen_at, sixteen_of
 from phloem.kernels.search.branch import (
     FACTOR,
@@ -38,18 +40,18 @@ from phloem.kernels.trees.surgery import list_from_top, sibling_of
 class TreeTables(NamedTuple):
     """One tree rooted on taxon 0 (see trees/surgery.py) with its partials."""
 
-    bounds: LongArray  # (parts + 1,)  blocks of the parts
+    parts: int
+    bounds: int  # address of those of their blocks, (parts + 1,)
     parent: IntArray  # (nodes,)  -1 at taxon 0
     children: IntArray  # (nodes, 2)  -1 at leaves; taxon 0 has its one neighbour first
     lengths: FloatArray  # (nodes,)  of the branch above each node
-    matrices: RealArray  # (nodes, parts, categories, MATRIX)
+    matrices: RealArray  # (nodes, parts · categories, MATRIX)
     tips: RealArray  # (taxa, blocks, 4, LANES)
     below: RealArray  # (nodes - taxa, blocks, categories, 4, LANES)
     above: RealArray  # (nodes, blocks, categories, 4, LANES)
     below_steps: IntArray  # (nodes, blocks, LANES)  zero for tips
     above_steps: IntArray
     order: IntArray  # (nodes,)  scratch: a list of nodes
-    places: IntArray  # (nodes,)  scratch: a number for each of them
 
 
 @vector_kernel
@@ -75,7 +77,7 @@ def end_above(tree, node):
 @vector_kernel
 def matrices_at(matrices, number):
     """A pointer to the matrices of one of several branches."""
-    return at(matrices, number * matrices.shape[1] * matrices.shape[2] * MATRIX)
+    return at(matrices, number * matrices.shape[1] * MATRIX)
 
 
 @vector_kernel
@@ -123,15 +125,16 @@ def _rescale(partials, rows, steps):
 
 
 @vector_kernel
-def join(equal, bounds, categories, out, left, left_matrices, right, right_matrices):
+def join(equal, parts, bounds, categories, out, left, left_matrices, right, right_matrices):
     """The product of two ends, each carried along its branch, for all patterns."""
     wide_vectors()
     (target, _, steps), (of_left, left_stride, left_steps), (of_right, right_stride, right_steps) = out, left, right
     left_size, right_size = STATES + (categories - 1) * left_stride, STATES + (categories - 1) * right_stride
-    for part in range(len(bounds) - 1):
+    ends = from_address(steps, bounds)
+    for part in range(parts):
         left_matrix = shift(left_matrices, part * categories * MATRIX)
         right_matrix = shift(right_matrices, part * categories * MATRIX)
-        for block in range(bounds[part], bounds[part + 1]):
+        for block in range(ends[part], ends[part + 1]):
             own = shift(target, block * categories * STATES)
             first, second = shift(of_left, block * left_size), shift(of_right, block * right_size)
             if equal:
@@ -160,6 +163,7 @@ def fill_below(tree, equal, node):
     left, right = tree.children[node, 0], tree.children[node, 1]
     join(
         equal,
+        tree.parts,
         tree.bounds,
         tree.below.shape[2],
         end_below(tree, node),
@@ -179,6 +183,7 @@ def fill_above(tree, equal, node):
     sibling = sibling_of(tree.parent, tree.children, node)
     join(
         equal,
+        tree.parts,
         tree.bounds,
         tree.below.shape[2],
         end_above(tree, node),
@@ -222,27 +227,27 @@ def _fit_branch(tree, rates, patterns, branch, node, tolerance):
 
 
 @vector_kernel
-def _pass_over(tree, rates, patterns, branch, tolerance):
+def _pass_over(tree, rates, patterns, branch, places, tolerance):
     """Fit every branch on the way down, and update `below` on the way up; `above` is out of date afterwards.
 
-    tree.order is the path from the top, tree.places how many children of each node on it have been visited.
+    tree.order is the path from the top, places how many children of each node on it have been visited.
     """
     depth = 0
     tree.order[0] = tree.children[0, 0]
-    tree.places[0] = 0
+    places[0] = 0
     while depth >= 0:
         node = tree.order[depth]
-        seen = tree.places[depth]
+        seen = places[depth]
         if seen == 0:
             fill_above(tree, rates.equal, node)
             _fit_branch(tree, rates, patterns, branch, node, tolerance)
         if tree.children[node, 0] < 0:
             depth -= 1
         elif seen < 2:
-            tree.places[depth] = seen + 1
+            places[depth] = seen + 1
             depth += 1
             tree.order[depth] = tree.children[node, seen]
-            tree.places[depth] = 0
+            places[depth] = 0
         else:
             fill_below(tree, rates.equal, node)
             depth -= 1
@@ -274,8 +279,9 @@ def smooth(
     """
     fill_all_below(tree, rates)
     value = tree_log_likelihood(tree, rates, patterns, branch, sites)
+    places = np.empty(len(tree.parent), np.int32)
     for _ in range(passes):
-        _pass_over(tree, rates, patterns, branch, 0.01 * tolerance)
+        _pass_over(tree, rates, patterns, branch, places, 0.01 * tolerance)
         before = value
         value = tree_log_likelihood(tree, rates, patterns, branch, sites)
         if value - before < tolerance:
