@@ -1,5 +1,8 @@
-"""The likelihood surface that a search climbs and chains walk on: an alignment, a model or one for each of its parts, and
-trees that change in place."""
+"""The likelihood surface that a search climbs and chains walk on.
+
+It is that of one alignment with a model for all of it or for each of its parts; on it there are trees that change in
+place.
+"""
 
 import math
 from copy import copy
