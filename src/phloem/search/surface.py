@@ -149,6 +149,7 @@ class Surface:
             self.rates, self.tables = rate_tables(model, equal=equal), pattern_tables(self.patterns, model)
         self.blocks = blocks_of(self.patterns, model)
         self._common = common_states(self.patterns)
+        self._weights = self.blocks.fill(self.patterns.counts, 0.0)
         if isinstance(model, PartitionedModel):
             self._take(fixed_rates(model.parts).tables, 0, gamma_of(model.parts)[0])
         rows = tip_rows(self.patterns, self.blocks)
@@ -166,8 +167,7 @@ class Surface:
         self.rates = rate_tables_of(rates, number, categories)
         of_parts = zip(pairwise(self.blocks.firsts.tolist()), rates.invariant[number], strict=True)
         constant = np.concatenate([self._common[first:last] @ invariant for (first, last), invariant in of_parts])
-        weights = self.blocks.fill(self.patterns.counts, 0.0)
-        self.tables = PatternTables(weights, self.blocks.fill(constant, 0.0), int(constant.any()))
+        self.tables = PatternTables(self._weights, self.blocks.fill(constant, 0.0), int(constant.any()))
 
     @property
     def taxon_count(self) -> int:

@@ -11,7 +11,8 @@ as the length. The coefficients, the terms, are computed once; the eigenvalue ze
 one exponential.
 
 Patterns go in blocks of `LANES`; a block of partials is laid out (category, state, pattern). The parts of an alignment
-have a model each, and whole blocks: `bounds[p]` up to `bounds[p + 1]` are those of part p. Where the partials of a
+have a model each, and whole blocks: `bounds[p]` up to `bounds[p + 1]` are those of part p. Tables have the address of
+these bounds: each array in a tuple has references to count wherever the tuple goes. Where the partials of a
 pattern become small they are multiplied by a power of two, which is exact; `steps` counts these rescalings, so that any
 number of taxa is possible. An end is a tuple: a pointer to its partials, how many elements it is from one category to
 the next (0 for tips, which are the same in all), and a pointer to its steps.
