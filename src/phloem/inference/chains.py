@@ -19,13 +19,12 @@ from phloem.errors import BadArgument
 from phloem.inference.draws import Draws, resample
 from phloem.inference.evaluation import CHUNK_NODES
 from phloem.kernels.likelihood.pruning import Rates
+from phloem.kernels.philox import fill_normal_rows, fill_uniform
 from phloem.kernels.search.chain import ChainTables
 from phloem.random_streams import RandomStream
 from phloem.search.surface import SearchTree, Surface
-from phloem.target.partitioned import PartitionedModel
 from phloem.target.posterior import TreePosterior
 from phloem.target.priors import LengthPrior, is_usual
-from phloem.target.substitution import SubstitutionModel
 from phloem.threads import share_tasks
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import distinct_splits
@@ -163,9 +162,8 @@ class _States(NamedTuple):
 
 
 def can_run_chains(target: TreePosterior) -> bool:
-    """Whether chains know the prior, of which a subclass is another one, and the model."""
-    model = target.likelihood.model
-    return is_usual(target.prior) and isinstance(model, SubstitutionModel) and model.is_fixed
+    """Whether chains know the prior, of which a subclass is another one, and the model needs no gradients."""
+    return is_usual(target.prior) and target.likelihood.model.is_fixed
 
 
 def run_chains(
@@ -183,8 +181,8 @@ def run_chains(
     rounds: of each chain, the first quarter of which is left out.
     """
     prior, model = target.prior, target.likelihood.model
-    if not can_run_chains(target) or not isinstance(prior, LengthPrior) or isinstance(model, PartitionedModel):
-        raise BadArgument("chains: they know phloem's own priors on lengths, and one model for all sites.")
+    if not can_run_chains(target) or not isinstance(prior, LengthPrior):
+        raise BadArgument("chains: they know phloem's own priors on lengths, and models that need no gradients.")
     if rounds < 1:
         raise BadArgument(f"{rounds} rounds: ask for at least one.")
     chains, nodes = len(starts.topologies), starts.topologies.node_count
@@ -256,28 +254,39 @@ def run_chains(
 
 
 class _ChainModels:
-    """The model of every chain, where parameters are inferred: they move by Metropolis' rule while trees are held."""
+    """The models of every chain, where parameters are inferred: they move by Metropolis' rule while trees are held.
+
+    Every chain has random numbers of its own.
+    """
 
     def __init__(self, target: TreePosterior, starts: ChainStarts, stream: RandomStream) -> None:
         self._target = target
         self._factor = starts.factor
-        self._random = stream.generator()
+        self._steps, self._chances = stream.named("steps").key(), stream.named("chances").key()
+        self._moves = 0
         self.theta = starts.theta.copy()  # (chains, dimension)
 
     def rates(self) -> Rates:
-        """The model of every chain as tables."""
+        """The models of every chain as tables."""
         assert self._target.parameters is not None
         return self._target.parameters.at(self.theta).rates.tables
 
     def move(self, topologies: TopologyBatch, branch_lengths: FloatArray) -> None:
         """Move the parameters of every chain, whose trees are these."""
         here = _log_joint(self._target, topologies, branch_lengths, self.theta)
-        for size in THETA_STEPS:
-            steps = self._random.standard_normal(self.theta.shape) @ self._factor.T
-            proposed = self.theta + size / math.sqrt(self._target.dimension) * steps
+        (chains, dimension), sizes = self.theta.shape, len(THETA_STEPS)
+        steps, chances = np.empty((chains, sizes * dimension)), np.empty((chains, sizes))
+        fill_normal_rows(self._steps, 0, self._moves, steps)
+        for chain in range(chains):
+            fill_uniform(self._chances, chain, self._moves, chances[chain])
+        self._moves += 1
+        # A product for each chain: in one of all, digits would depend on how many there are.
+        steps = steps.reshape(chains, sizes, dimension) @ self._factor.T
+        for number, size in enumerate(THETA_STEPS):
+            proposed = self.theta + size / math.sqrt(dimension) * steps[:, number]
             there = _log_joint(self._target, topologies, branch_lengths, proposed)
             with np.errstate(invalid="ignore"):
-                accepted = np.log1p(-self._random.random(len(here))) < there - here
+                accepted = np.log1p(-chances[:, number]) < there - here
             self.theta[accepted], here[accepted] = proposed[accepted], there[accepted]
 
 

@@ -70,6 +70,12 @@ def gamma_of(models: Sequence[SubstitutionModel]) -> tuple[int, Method]:
     return (1, "mean") if site_rates is None else (site_rates.categories, site_rates.method)
 
 
+def fixed_rates(models: Sequence[SubstitutionModel]) -> "ModelRates":
+    """Those of a model for each part, in one set."""
+    categories, method = gamma_of(models)
+    return ModelRates(repeated(stacked(models), 1), categories=categories, method=method)
+
+
 class ModelRates:
     """The spectra of rate matrices and the categories of models."""
 

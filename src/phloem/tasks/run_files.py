@@ -20,7 +20,6 @@ from phloem.data.partitions import SitePartition
 from phloem.data.patterns import SitePatterns
 from phloem.errors import ConfigError, FileProblem, PhloemError
 from phloem.inference.chain_check import ChainCheck
-from phloem.inference.chain_posterior import FEWEST_CHAINS
 from phloem.inference.draws import Draws, TopologyEstimates, write_draws
 from phloem.inference.laplace import ParameterStart
 from phloem.inference.measurement import Measurement
@@ -293,7 +292,6 @@ def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = F
         family=family_of(config),
         explored=results.held,
         in_use=in_use,
-        unchecked=is_unchecked(config, results.check),
     )
     support = inputs.support
     return Summary(
@@ -317,11 +315,6 @@ def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = F
         stopped_early=results.finished and results.steps_done < results.steps,
         skipped_steps=results.skipped,
     )
-
-
-def is_unchecked(config: InferConfig, check: ChainCheck | None) -> bool:
-    """Whether chains were to check the draws and could not, as there is a partition."""
-    return check is None and config.evaluation.chains >= FEWEST_CHAINS and config.partition.sites is not None
 
 
 def read_summary(run: InferRun) -> Summary:

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from phloem.arrays import LongArray
 from phloem.config import BootstrapConfig, InferConfig
-from phloem.config.partition import PartitionConfig
 from phloem.config.search import iqtree_model
 from phloem.data.alignment import Alignment
-from phloem.data.patterns import compress, summarize
+from phloem.data.patterns import summarize
 from phloem.data.reading import find_trees
 from phloem.errors import AlignmentError, BadArgument, FileProblem, counted
 from phloem.inference.chains import can_run_chains
@@ -31,10 +30,7 @@ from phloem.search.bootstrap import (
 )
 from phloem.search.replicates import ReplicateDirectory, remove_replicates
 from phloem.storage.files import cannot_read, check_can_write
-from phloem.target.partitioned import PartitionedModel
 from phloem.target.posterior import TreePosterior
-from phloem.target.priors import is_usual
-from phloem.tasks.run_files import build_target
 from phloem.trees.constraints import TopologyConstraints
 from phloem.trees.generation import all_topologies
 from phloem.trees.reading import SUFFIXES, read_trees, read_weighted_table
@@ -185,28 +181,18 @@ class SupportSource:
             samples = self._bootstrapped(self._bootstrap, threads, progress)
         theta = None if target.parameters is None else start_of(target, merge(samples))
         if self._bootstrap is not None:
-            explored, first = target, theta
-            if isinstance(target.likelihood.model, PartitionedModel) and is_usual(target.prior):
-                # What chains find is weighed later.
-                explored = build_target(
-                    compress(self._alignment),
-                    replace(self._config, partition=PartitionConfig()),
-                    threads,
-                    constraints=self._constraints,
-                )
-                first = None if explored.parameters is None else start_of(explored, merge(samples))
-            if self._config.support.explore and can_run_chains(explored):
+            if self._config.support.explore and can_run_chains(target):
                 progress("exploring", 0.0)
                 found = explore(
-                    explored,
+                    target,
                     samples,
-                    theta=first,
+                    theta=theta,
                     chains=self._config.support.explore,
                     stream=RandomStream(self._config.seed, "exploration"),
                     threads=threads or 1,
                     progress=lambda share: progress("exploring", share),
                 )
-                theta = found.theta if explored is target else start_of(target, found.trees)
+                theta = found.theta
         topologies = frequent_topologies(samples, credible=self._credible)
         progress("support", 0.0)
         closure = self._config.support.closure

@@ -28,12 +28,11 @@ from typing import NamedTuple
 import numpy as np
 
 from phloem.arrays import BoolArray, FloatArray, IntArray, LongArray, WordArray
-from phloem.kernels.jit import at, vector_kernel
+from phloem.kernels.jit import vector_kernel
 from phloem.kernels.philox import UNIT, block
 from phloem.kernels.search.branch import (
     LANES,
     LONGEST,
-    MATRIX,
     SHORTEST,
     BranchTables,
     PatternTables,
@@ -52,6 +51,7 @@ from phloem.kernels.search.partials import (
     fill_all_below,
     fill_below,
     join,
+    matrices_at,
 )
 from phloem.kernels.trees.surgery import graft, list_from_top, sibling_of
 
@@ -110,7 +110,7 @@ def _visit(tree, rates, patterns, branch, chain, room, counts, matrices, node):
             matrices[3], matrices[4] = tree.matrices[moved], tree.matrices[above]
             ends = end_below(tree, sibling), end_below(tree, kept), end_below(tree, moved), end_above(tree, above)
             for row in range(2):
-                join_pair(rates, room, counts, row, ends, matrices)
+                join_pair(rates.equal, tree.parts, tree.bounds, room, counts, row, ends, matrices)
             lower, upper = scratch_end(room, counts, LOWER), scratch_end(room, counts, UPPER)
             fill_terms(branch, rates, patterns, categories, lower, upper)
             values[which] = log_likelihood(branch, rates.terms, patterns.weights, length, chain.sites)
@@ -194,7 +194,7 @@ def _regraft(tree, rates, patterns, branch, chain, room, counts, matrices):
     joint = tree.parent[node]
     if joint == 0:
         return False
-    blocks, categories = tree.below.shape[1], tree.below.shape[2]
+    categories = tree.below.shape[2]
     old_length = tree.lengths[sibling_of(tree.parent, tree.children, node)]
     sibling = take_out(tree, rates, node)
     count = list_from_top(tree.children, tree.order)
@@ -210,8 +210,8 @@ def _regraft(tree, rates, patterns, branch, chain, room, counts, matrices):
         fill_matrices(matrices[0], rates, shares[number] * length)
         fill_matrices(matrices[1], rates, (1 - shares[number]) * length)
         low, high, middle = end_below(tree, place), end_above(tree, place), scratch_end(room, counts, 0)
-        to_low, to_high = at(matrices, 0), at(matrices, categories * MATRIX)
-        join(rates.equal, blocks, categories, middle, low, to_low, high, to_high)
+        to_low, to_high = matrices_at(matrices, 0), matrices_at(matrices, 1)
+        join(rates.equal, tree.parts, tree.bounds, categories, middle, low, to_low, high, to_high)
         fill_terms(branch, rates, patterns, categories, end_below(tree, node), middle)
         value = log_likelihood(branch, rates.terms, patterns.weights, tree.lengths[node], chain.sites)
         log_weights[number] = value + math.log(length)
@@ -285,7 +285,7 @@ def run_chain(
     blocks, categories = tree.below.shape[1], tree.below.shape[2]
     room = np.empty((2, blocks, categories, 4, LANES), np.float32)
     counts = np.empty((2, blocks, LANES), np.int32)
-    matrices = np.empty((5, categories, MATRIX), np.float32)
+    matrices = np.empty((5, *tree.matrices.shape[1:]), np.float32)
     fill_all_below(tree, rates)
     fill_all_above(tree, rates)
     for row in range(len(parents)):
