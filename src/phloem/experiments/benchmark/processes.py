@@ -25,7 +25,8 @@ class Ended(NamedTuple):
     code: int  # negative for a signal
     seconds: float
     processor_seconds: float | None  # None where the system does not say
-    complaint: str  # the last line that it said
+    complaint: str  # the last line that it said of problems
+    output: str = ""  # what it printed
 
     @property
     def outcome(self) -> str:
@@ -48,13 +49,14 @@ class Process:
     """`phloem ARGUMENTS`, at work."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
+        self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._start = time.monotonic()
         self._process = subprocess.Popen(
             # -P: a file of the user's called numpy.py must not be imported.
             [sys.executable, "-P", "-m", "phloem", *arguments],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=self._output,
             stderr=self._errors,
             start_new_session=True,  # Ctrl-C is for us, who then tell the others
         )
@@ -71,10 +73,10 @@ class Process:
         elif self._process.poll() is None:
             return None
         seconds = time.monotonic() - self._start
-        self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        self._errors.close()
-        return Ended(self._process.returncode, seconds, used, lines[-1].removeprefix("phloem: ") if lines else "")
+        output, errors = _read(self._output), _read(self._errors)
+        lines = errors.strip().splitlines()
+        complaint = lines[-1].removeprefix("phloem: ") if lines else ""
+        return Ended(self._process.returncode, seconds, used, complaint, output)
 
     def stop(self) -> None:
         """Ask it to end, which saves it. One that is suspended hears it when woken."""
@@ -89,6 +91,12 @@ class Process:
     def _send(self, number: int) -> None:
         with suppress(ProcessLookupError):
             os.kill(self._process.pid, number)
+
+
+def _read(stream: IO[bytes]) -> str:
+    with stream:
+        stream.seek(0)
+        return stream.read().decode(errors="replace")
 
 
 def run_processes(

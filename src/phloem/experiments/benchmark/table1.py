@@ -87,7 +87,7 @@ def setup_tables(found: Mapping[str, Any]) -> list[SetupTable]:
 
 
 def _table(number: int, key: tuple[Any, ...], cells: Sequence[Mapping[str, Any]]) -> SetupTable:
-    family, preset, changes = key
+    family, preset, _ = key
     datasets = list(dict.fromkeys(cell["dataset"] for cell in cells))
     variants = [variant for variant in VARIANTS if any(cell["variant"] == variant for cell in cells)]
     grids = [
@@ -106,10 +106,9 @@ def _table(number: int, key: tuple[Any, ...], cells: Sequence[Mapping[str, Any]]
         )
         for quantity in QUANTITIES
     ]
-    settings = ", ".join(f"{name} = {value}" for name, value in changes)
     return SetupTable(
         number,
-        f"{family}, {preset}" + (f", {settings}" if settings else ""),
+        setup_title(cells[0]),
         setup_words(family, preset, cells[0]),
         datasets,
         grids,
@@ -118,6 +117,13 @@ def _table(number: int, key: tuple[Any, ...], cells: Sequence[Mapping[str, Any]]
         sum(cell["state"] == FINISHED for cell in cells),
         _supports(cells),
         sorted({cell["processor"] for cell in cells} - {""}),
+    )
+
+
+def setup_title(cell: Mapping[str, Any]) -> str:
+    """`lognormal, standard`, and the settings that are others."""
+    return ", ".join(
+        [cell["family"], cell["preset"], *(f"{name} = {value}" for name, value in sorted(cell["changes"].items()))]
     )
 
 

@@ -160,21 +160,20 @@ def complete_cells(
     return failed
 
 
-def all_results(request: BenchmarkRequest) -> list[CellResult]:
-    """Of the cells that were asked for, and of all that are in the directory, in the order of tables."""
+def ordered_cells(request: BenchmarkRequest) -> list[Cell]:
+    """The cells that were asked for, and all that are in the directory, in the order of tables."""
     cells = dict.fromkeys([*request.cells(), *cells_in(request.out)])
     datasets, variants = list(request.known), list(VARIANTS)
-    ordered = sorted(
+    return sorted(
         (cell for cell in cells if cell.dataset in datasets),
         key=lambda cell: (cell.setup, datasets.index(cell.dataset), variants.index(cell.variant), cell.seed),
     )
-    return [cell_result(cell, request.out) for cell in ordered]
 
 
 def write_table1(request: BenchmarkRequest) -> list[CellResult]:
     """`table1.json`, `table1.md` and `table1.html`, of everything that is there. Several processes may want to."""
     with FileLock(request.out / f"{NAME}.lock"):
-        results = all_results(request)
+        results = [cell_result(cell, request.out) for cell in ordered_cells(request)]
         found = table1_json(results)
         write_text(request.out / f"{NAME}.json", json.dumps(found, indent=1) + "\n")
         write_text(request.out / f"{NAME}.md", table1_markdown(found))
