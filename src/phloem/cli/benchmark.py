@@ -35,6 +35,13 @@ phloem reproduce table2 --out benchmark --jobs 2
 
 phloem reproduce table2 --out benchmark --variants edge,psp --trees mrbayes/DS1
 """
+SUPPORTS_EXAMPLES = """
+[bold]Examples[/bold]
+
+phloem reproduce supports --out benchmark --jobs 2
+
+phloem reproduce supports --out benchmark --datasets DS1,DS4 --bootstrap-method embedded
+"""
 FIGURES_EXAMPLES = """
 [bold]Examples[/bold]
 
@@ -187,6 +194,37 @@ def table2(
         print(json.dumps(found))
     elif not quiet:
         _print_table2(found, out)
+
+
+def supports(
+    out: Out,
+    datasets: Datasets = None,
+    data: Data = None,
+    bootstrap_replicates: Replicates = None,
+    bootstrap_trees: Trees = None,
+    bootstrap_method: Method = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Cores for the bootstrap.")] = 1,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Only the bootstrap trees of table 1's supports, once for each data set; its cells then find them.
+
+    Replicates that are finished stay, so that a stopped bootstrap continues.
+    """
+    from phloem.experiments.benchmark.task import reproduce_supports
+
+    trained, bootstrap = (
+        ("lognormal", "standard", None, None),
+        (bootstrap_replicates, bootstrap_trees, bootstrap_method),
+    )
+    request = _request(out, datasets, None, "1", trained, bootstrap, data, jobs)
+    with _telling("supports", quiet) as (show, notice):
+        found = reproduce_supports(request, show, notice)
+    if as_json:
+        print(json.dumps({name: trees.as_json() for name, trees in found.items()}))
+    elif not quiet:
+        for name, trees in found.items():
+            print(f"{name}: {counted(trees.replicates, 'replicate')} of {counted(trees.trees, 'tree')}, {trees.origin}")
 
 
 def figures(

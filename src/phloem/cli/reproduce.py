@@ -25,7 +25,7 @@ phloem reproduce density --target target.tsv --repeats 3 --out experiment --resu
 
 app = typer.Typer(
     name="reproduce",
-    help="The paper's tables and figures, ours beside the published: table1, table2, figures, density.",
+    help="The paper's tables and figures, ours beside the published: table1, table2, figures, supports, density.",
     epilog="[bold]Example[/bold]\n\nphloem reproduce density --taxa 5 --steps 2000 --out small",
     rich_markup_mode="rich",
 )
@@ -38,6 +38,7 @@ def experiments() -> None:
 
 app.command(epilog=benchmark.TABLE1_EXAMPLES)(benchmark.table1)
 app.command(epilog=benchmark.TABLE2_EXAMPLES)(benchmark.table2)
+app.command(epilog=benchmark.SUPPORTS_EXAMPLES)(benchmark.supports)
 app.command(epilog=benchmark.FIGURES_EXAMPLES)(benchmark.figures)
 
 

@@ -15,7 +15,7 @@ from phloem.arrays import FloatArray
 from phloem.errors import BadArgument, FileProblem, PhloemError
 from phloem.experiments.benchmark.cells import Cell
 from phloem.experiments.benchmark.gaps import table2_json
-from phloem.experiments.benchmark.published import VARIANTS, published_estimate, published_gaps
+from phloem.experiments.benchmark.published import VARIANTS, published_estimate, published_gaps, variant_name
 from phloem.experiments.benchmark.table1 import setup_title
 from phloem.experiments.benchmark.task import BenchmarkRequest, check_request, ordered_cells
 from phloem.inference.training import Report
@@ -155,7 +155,7 @@ def _look(variant: str) -> dict[str, Any]:
     colors = {"split": INK, "psp": MUTED}
     place = VARIANTS.index(variant) - len(colors)
     color = colors.get(variant) or PALETTE[place % len(PALETTE)]
-    return {"color": color, "linestyle": DASHES.get(variant, "-"), "label": variant.upper()}
+    return {"color": color, "linestyle": DASHES.get(variant, "-"), "label": variant_name(variant)}
 
 
 def _is_of(cell: dict[str, Any], request: BenchmarkRequest) -> bool:

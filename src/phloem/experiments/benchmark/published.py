@@ -12,6 +12,11 @@ PUBLISHED_REPEATS: Final = 100  # estimates
 STEPPING_STONE: Final = "stepping_stone"
 
 
+def variant_name(variant: str) -> str:
+    """As the paper writes it."""
+    return "Split" if variant == "split" else variant.upper()
+
+
 class PublishedEstimate(NamedTuple):
     """A mean, and the standard deviation of a single estimate."""
 

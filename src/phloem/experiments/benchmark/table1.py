@@ -12,6 +12,7 @@ from phloem.experiments.benchmark.published import (
     PublishedEstimate,
     published_estimate,
     stepping_stone,
+    variant_name,
 )
 from phloem.report.contents import PAPER, phloem_version
 from phloem.report.pages import render_page
@@ -95,7 +96,7 @@ def _table(number: int, key: tuple[Any, ...], cells: Sequence[Mapping[str, Any]]
             SHORT[quantity],
             [
                 GridRow(
-                    variant.upper(),
+                    variant_name(variant),
                     [
                         _entry(quantity, [one for one in cells if (one["dataset"], one["variant"]) == (name, variant)])
                         for name in datasets
@@ -132,8 +133,8 @@ def setup_words(family: str, preset: str, cell: Mapping[str, Any]) -> str:
     steps = count(cell["steps"], "step")
     schedule = {
         "paper": f"The published schedule, {steps}, with VIMCO",
-        "standard": f"Our schedule `standard`, {steps}, with VIMCO",
-        "quick": f"Our schedule `quick`, {steps}, with VIMCO",
+        "standard": f"Our standard schedule, {steps}, with VIMCO",
+        "quick": f"Our quick schedule, {steps}, with VIMCO",
     }[preset]
     refit = cell["settings"].get("training.refit", 0.0 if preset == "paper" else None)
     last = "" if refit == 0 else ", and a last fit of topologies to weighted draws, which the paper does not have"
@@ -249,7 +250,7 @@ def setup_markdown(table: SetupTable) -> list[str]:
     rows = []
     for line in table.lines:
         cell = line.cell
-        row = [cell["dataset"], cell["variant"].upper(), str(cell["seed"])]
+        row = [cell["dataset"], variant_name(cell["variant"]), str(cell["seed"])]
         for quantity in QUANTITIES:
             row += [line.published[quantity], line.ours[quantity], line.differences[quantity]]
         times = [seconds_text(cell["wall_seconds"]), seconds_text(cell["processor_seconds"])]
@@ -281,6 +282,8 @@ def table1_page(found: Mapping[str, Any]) -> str:
         quantities=[(quantity, SHORT[quantity]) for quantity in QUANTITIES],
         sources=dict.fromkeys(found["sources"][name] for name in (*QUANTITIES, "stepping_stone", "step_milliseconds")),
         seconds_text=seconds_text,
+        variant_name=variant_name,
+        near=-NEAR,
         sort_key=_sort_key,
         paper=PAPER,
         release=phloem_version({}),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from phloem.experiments.benchmark.published import variant_name
 from phloem.experiments.benchmark.table1 import markdown_table, setup_title, signed
 from phloem.report.contents import PAPER, phloem_version
 from phloem.report.pages import render_page
@@ -62,7 +63,7 @@ def _line(cell: Mapping[str, Any], columns: Sequence[str]) -> GapLine:
     state = f"failed: {cell['problem']}" if cell["problem"] else cell["state"]
     measured = f"{count(cell['topologies'], 'tree')}, {count(cell['samples'], 'draw')} a bound" if cell["trees"] else ""
     return GapLine(
-        cell["variant"].upper(),
+        variant_name(cell["variant"]),
         cell["seed"],
         texts,
         gap_text(cell["gaps"][BY_PROBABILITY]),

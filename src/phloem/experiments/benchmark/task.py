@@ -17,7 +17,12 @@ from phloem.experiments.benchmark.cells import Cell, Setup, add_session, cells_i
 from phloem.experiments.benchmark.processes import Ended, processor_name, run_processes
 from phloem.experiments.benchmark.published import VARIANTS, published
 from phloem.experiments.benchmark.results import FINISHED, CellResult, cell_result, in_words, results_json
-from phloem.experiments.benchmark.supports import Bootstrap, prepare_support
+from phloem.experiments.benchmark.supports import (
+    Bootstrap,
+    SupportTrees,
+    prepare_support,
+    support_trees,
+)
 from phloem.experiments.benchmark.table1 import table1_markdown, table1_page
 from phloem.storage.files import cannot_write, write_text
 
@@ -111,28 +116,13 @@ def complete_cells(
         there = counted(len(cells) - len(left) - len(failed), "cell")
         notice(f"{there} of {len(cells)} {'is' if there.startswith('1 ') else 'are'} there already")
 
-    commands: list[list[str]] = []
-    doable: list[Cell] = []
-    names = list(dict.fromkeys(cell.dataset for cell in left))
-    for number, name in enumerate(names):
-
-        def show_bootstrap(share: float, *, number: int = number, name: str = name) -> None:
-            show((number + share) / len(names), f"bootstrap of {name} ({number + 1} of {len(names)})")
-
-        own = [cell for cell in left if cell.dataset == name]
-        try:
-            alignment = prepare_alignment(request.known[name], out, request.data)
-            trees = prepare_support(
-                name, alignment, out, request.data, request.bootstrap, threads=request.jobs, progress=show_bootstrap
-            )
-        except PhloemError as problem:  # of this data set: the others can be done
-            for cell in own:
-                _add_session(cell, out, datetime.now(UTC), Ended(2, 0.0, 0.0, str(problem)))
-            failed += [f"{cell.name}: {problem}" for cell in own]
-            notice(f"{name}: {problem}")
-            continue
-        doable += own
-        commands += [cell.arguments(out, alignment, trees.path) for cell in own]
+    inputs, problems = prepare_inputs(request, list(dict.fromkeys(cell.dataset for cell in left)), show, notice)
+    for cell in left:
+        if cell.dataset in problems:
+            failed.append(f"{cell.name}: {problems[cell.dataset]}")
+            _add_session(cell, out, datetime.now(UTC), Ended(2, 0.0, 0.0, problems[cell.dataset]))
+    doable = [cell for cell in left if cell.dataset in inputs]
+    commands = [cell.arguments(out, *inputs[cell.dataset]) for cell in doable]
 
     begins: dict[int, datetime] = {}
 
@@ -158,6 +148,52 @@ def complete_cells(
 
     run_processes(commands, request.jobs, begun=on_begin, ended=on_end, waiting=on_wait)
     return failed
+
+
+def reproduce_supports(
+    request: BenchmarkRequest, show: ShowProgress, notice: Callable[[str], None]
+) -> dict[str, SupportTrees]:
+    """Only what cells share: the alignments, and the trees of the supports."""
+    check_request(request)
+    try:
+        request.out.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise cannot_write(request.out, problem) from None
+    _, problems = prepare_inputs(request, request.datasets, show, notice)
+    if problems:
+        name, problem_text = next(iter(problems.items()))
+        raise ProgramProblem(f"{counted(len(problems), 'data set')} failed, {name}: {problem_text}")
+    found = {name: support_trees(request.out, name) for name in request.datasets}
+    return {name: trees for name, trees in found.items() if trees is not None}
+
+
+def prepare_inputs(
+    request: BenchmarkRequest, names: Sequence[str], show: ShowProgress, notice: Callable[[str], None]
+) -> tuple[dict[str, tuple[Path, Path]], dict[str, str]]:
+    """Alignment and trees of each data set, and what kept others from having them."""
+    found: dict[str, tuple[Path, Path]] = {}
+    problems: dict[str, str] = {}
+    for number, name in enumerate(names):
+
+        def show_bootstrap(share: float, *, number: int = number, name: str = name) -> None:
+            show((number + share) / len(names), f"bootstrap of {name} ({number + 1} of {len(names)})")
+
+        try:
+            alignment = prepare_alignment(request.known[name], request.out, request.data)
+            trees = prepare_support(
+                name,
+                alignment,
+                request.out,
+                request.data,
+                request.bootstrap,
+                threads=request.jobs,
+                progress=show_bootstrap,
+            )
+            found[name] = (alignment, trees.path)
+        except PhloemError as problem:  # of this data set: the others can be done
+            problems[name] = str(problem)
+            notice(f"{name}: {problem}")
+    return found, problems
 
 
 def ordered_cells(request: BenchmarkRequest) -> list[Cell]:
