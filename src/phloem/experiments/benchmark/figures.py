@@ -23,7 +23,7 @@ from phloem.plot.style import INK, MUTED, PALETTE, SMALL_SIZE, TWO_COLUMNS, axes
 from phloem.report.wording import powers_of_ten
 from phloem.runs.directory import HISTORY
 from phloem.runs.history import read_history
-from phloem.storage.files import write_text
+from phloem.storage.files import refuse_links, write_text
 
 FOLDER: Final = "figures"
 HEIGHT: Final = 2.6  # inches
@@ -46,6 +46,7 @@ class Curve(NamedTuple):
 def draw_figures(request: BenchmarkRequest) -> list[Path]:
     """A figure for each data set that has cells of the setup, as PDF and SVG, and its numbers as JSON."""
     check_request(request)
+    refuse_links(request.out, [FOLDER])
     written: list[Path] = []
     gaps = [cell for cell in table2_json(request)["cells"] if cell["trees"] and _is_of(cell, request)]
     for dataset in request.datasets:

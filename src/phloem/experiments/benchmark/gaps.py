@@ -20,6 +20,7 @@ from phloem.experiments.benchmark.task import (
     BenchmarkRequest,
     check_request,
     complete_cells,
+    open_directory,
     ordered_cells,
     write_table1,
 )
@@ -48,7 +49,7 @@ def reproduce_table2(
     """
     check_request(request)
     trees = reference_files(request.datasets[0], references, request.data)
-    request.out.mkdir(parents=True, exist_ok=True)
+    open_directory(request.out)
     try:
         failed = complete_cells(request, show, notice, ended=lambda: write_table1(request))
         failed += _measure(request, trees, samples, show, notice)

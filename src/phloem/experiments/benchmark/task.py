@@ -11,7 +11,7 @@ from filelock import FileLock
 from phloem.config.infer import FAMILIES, PRESETS
 from phloem.config.settings import check_choice, check_seed
 from phloem.display.bar import ShowProgress
-from phloem.errors import BadArgument, PhloemError, ProgramProblem, counted
+from phloem.errors import BadArgument, FileProblem, PhloemError, ProgramProblem, counted
 from phloem.experiments.benchmark.alignments import DATA_SETS, DataSet, prepare_alignment
 from phloem.experiments.benchmark.cells import Cell, Setup, add_session, cells_in, check_names
 from phloem.experiments.benchmark.processes import Ended, processor_name, run_processes
@@ -24,9 +24,11 @@ from phloem.experiments.benchmark.supports import (
     support_trees,
 )
 from phloem.experiments.benchmark.table1 import table1_markdown, table1_page
-from phloem.storage.files import cannot_write, write_text
+from phloem.storage.files import cannot_write, refuse_links, write_text
 
 NAME: Final = "table1"
+TABLES: Final = (NAME, "table2")
+FOLDERS: Final = ("alignments", "supports", "cells", "gaps", "figures")
 MOST_JOBS: Final = 1000
 
 
@@ -69,13 +71,22 @@ def check_request(request: BenchmarkRequest) -> None:
         cell.config()
 
 
+def open_directory(out: Path) -> None:
+    """Make the directory of a benchmark; one that holds something else is not touched, nor are links followed."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        entries = sorted(entry.name for entry in out.iterdir() if not entry.name.startswith("."))
+    except OSError as problem:
+        raise cannot_write(out, problem) from None
+    if entries and not set(entries) & set(FOLDERS):
+        raise FileProblem(f"{out}: is not empty (it holds {entries[0]}) and is no benchmark. Name another --out.")
+    refuse_links(out, [*FOLDERS, *(f"{name}.{suffix}" for name in TABLES for suffix in ("json", "md", "html"))])
+
+
 def reproduce_table1(request: BenchmarkRequest, show: ShowProgress, notice: Callable[[str], None]) -> list[CellResult]:
     """Train the cells that are not finished, and write the table whenever one ends."""
     check_request(request)
-    try:
-        request.out.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise cannot_write(request.out, problem) from None
+    open_directory(request.out)
     try:
         failed = complete_cells(request, show, notice, ended=lambda: write_table1(request))
     finally:
@@ -155,10 +166,7 @@ def reproduce_supports(
 ) -> dict[str, SupportTrees]:
     """Only what cells share: the alignments, and the trees of the supports."""
     check_request(request)
-    try:
-        request.out.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise cannot_write(request.out, problem) from None
+    open_directory(request.out)
     _, problems = prepare_inputs(request, request.datasets, show, notice)
     if problems:
         name, problem_text = next(iter(problems.items()))
