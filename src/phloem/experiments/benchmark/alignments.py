@@ -103,7 +103,7 @@ def _find(wanted: DataSet, data: Path | None) -> Path:
     where = f"in {data}" if data is not None else "on this machine"
     raise FileProblem(
         f"{wanted.name}: found no alignment {where}. Name a directory with {wanted.name}.fasta "
-        f"({counted(wanted.taxa, 'taxon', 'taxa')}, {counted(wanted.sites, 'site')}) by --data or {VARIABLE}{packaged}."
+        f"({_size(wanted.taxa, wanted.sites)}) by --data or {VARIABLE}{packaged}."
     )
 
 
@@ -120,7 +120,10 @@ def _places(wanted: DataSet, data: Path | None) -> Iterator[Path]:
 def _check(wanted: DataSet, alignment: Alignment, path: Path) -> None:
     if sequences_digest(alignment) != wanted.digest:
         raise FileProblem(
-            f"{path}: is not {wanted.name} of the benchmark ({len(alignment.taxa):,} taxa, "
-            f"{alignment.site_count:,} sites, where {wanted.name} has {wanted.taxa} and {wanted.sites:,}, or other "
-            "sequences). Name the directory of another one by --data."
+            f"{path}: is not {wanted.name} of the benchmark, which has {_size(wanted.taxa, wanted.sites)}, but another "
+            f"alignment ({_size(len(alignment.taxa), alignment.site_count)}). Name the directory of that one by --data."
         )
+
+
+def _size(taxa: int, sites: int) -> str:
+    return f"{counted(taxa, 'taxon', 'taxa')}, {counted(sites, 'site')}"

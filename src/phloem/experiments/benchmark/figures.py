@@ -18,7 +18,6 @@ from phloem.experiments.benchmark.gaps import table2_json
 from phloem.experiments.benchmark.published import VARIANTS, published_estimate, published_gaps, variant_name
 from phloem.experiments.benchmark.table1 import setup_title
 from phloem.experiments.benchmark.task import BenchmarkRequest, check_request, ordered_cells
-from phloem.inference.training import Report
 from phloem.plot.style import INK, MUTED, PALETTE, SMALL_SIZE, TWO_COLUMNS, axes_for, styled
 from phloem.report.wording import powers_of_ten
 from phloem.runs.directory import HISTORY
@@ -77,7 +76,7 @@ def draw_figures(request: BenchmarkRequest) -> list[Path]:
 def curve_of(cell: Cell, out: Path) -> Curve | None:
     """The reports of a cell, if there are any."""
     try:
-        reports = read_history(cell.directory(out) / HISTORY, Report)
+        reports = read_history(cell.directory(out) / HISTORY, cell.run(out).kind.report)
     except PhloemError:
         return None
     finite = [report for report in reports if np.isfinite(report.elbo)]

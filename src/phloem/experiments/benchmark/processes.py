@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
+from phloem.errors import counted
 from phloem.interrupts import held
 from phloem.runs.several import INTERRUPTED, STOP_SECONDS
 
@@ -150,4 +151,4 @@ def processor_name() -> str:
     with suppress(OSError):
         found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
         name = found[1].strip() if found else name
-    return f"{name}, {os.cpu_count()} cores"
+    return f"{name}, {counted(os.cpu_count() or 1, 'core')}"

@@ -18,7 +18,6 @@ from phloem.experiments.benchmark.published import (
     published_step,
 )
 from phloem.experiments.benchmark.supports import support_trees
-from phloem.inference.training import Report
 from phloem.runs.directory import HISTORY, PROVENANCE, read_provenance
 from phloem.runs.history import read_history
 from phloem.tasks.run_files import read_summary
@@ -130,7 +129,7 @@ def cell_result(cell: Cell, out: Path) -> CellResult:
         support = None if found is None else found.as_json()
     seconds, done = None, 0
     with suppress(PhloemError):
-        reports = read_history(run.path / HISTORY, Report)
+        reports = read_history(run.path / HISTORY, run.kind.report)
         seconds, done = (reports[-1].seconds, reports[-1].step) if reports else (None, 0)
     provenance = read_provenance(run.path / PROVENANCE)
     config = cell.config()
