@@ -59,11 +59,8 @@ def test_the_table_is_printed(capsys):
     assert run(["reproduce", "table1", "--out", "out"]) == 0
     printed = capsys.readouterr().out
     assert "lognormal, standard: 3 of 5 cells finished" in printed
-    assert [line.split() for line in printed.splitlines() if line.startswith("Split")][0] == [
-        "Split",
-        "−0.50",
-        "stopped",
-    ]
+    first = next(line for line in printed.splitlines() if line.startswith("Split"))
+    assert first.split() == ["Split", "−0.50", "stopped"]
     assert run(["reproduce", "table1", "--out", "out", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == every_state()
 
