@@ -12,6 +12,7 @@ from phloem.experiments.benchmark import task
 from phloem.experiments.benchmark.cells import Cell, Setup
 from phloem.experiments.benchmark.figures import draw_figures
 from phloem.experiments.benchmark.gaps import gaps_path, reproduce_table2
+from phloem.experiments.benchmark.processes import Ended
 from phloem.experiments.benchmark.supports import Bootstrap, support_trees
 from phloem.experiments.benchmark.task import reproduce_supports, reproduce_table1
 from support.small_benchmark import NAME, SETUP, data_folder, small_request
@@ -189,6 +190,34 @@ def test_the_replicates_of_the_data_are_taken_where_there_are_enough(finished, t
     assert made.origin == "IQ-TREE's ultrafast bootstrap under JC, of the benchmark's data"
     assert sorted(path.name for path in made.path.iterdir()) == ["rep_1.ufboot.gz", "rep_2.ufboot.gz"]
     assert (made.replicates, made.trees) == (2, len(gzip.decompress(trees.read_bytes()).splitlines()))
+
+
+def test_trees_of_two_beginnings_are_not_mixed(finished, tmp_path):
+    folder = tmp_path / "out" / "supports" / NAME
+    folder.mkdir(parents=True)
+    shutil.copy(finished / "supports" / NAME / "replicate_01.nwk.gz", folder / "rep_1.ufboot.gz")
+    with pytest.raises(ProgramProblem, match=r"rep_1.ufboot.gz: is of another bootstrap, which was not finished"):
+        reproduce_supports(
+            small_request(tmp_path / "out", data_folder(tmp_path / "data")), lambda *_: None, lambda _text: None
+        )
+
+
+def test_a_cell_that_another_call_has_finished_did_not_fail(copied, monkeypatch):
+    """Ours ran into the other's lock."""
+    kept = (SPLIT.directory(copied) / "summary.json").read_bytes()
+    (SPLIT.directory(copied) / "summary.json").unlink()
+
+    def run(commands, *_, begun, ended, **__):
+        assert len(commands) == 1
+        begun(0)
+        (SPLIT.directory(copied) / "summary.json").write_bytes(kept)
+        ended(0, Ended(2, 1.0, 1.0, "out/cells: is in use by another run."))
+
+    monkeypatch.setattr(task, "run_processes", run)
+    results, said = benchmark(small_request(copied, None))
+    assert [result.state for result in results] == ["finished", "finished"]
+    assert "P1-split-1: another process has finished it" in said
+    assert len(json.loads(SPLIT.sessions_path(copied).read_text())["sessions"]) == 1
 
 
 def test_gaps_are_measured_once_for_every_model(copied, tmp_path, monkeypatch):

@@ -19,6 +19,7 @@ from phloem.tasks.support import read_samples
 
 FOLDER: Final = "supports"
 UFBOOT: Final = "ufboot"  # the folder of bootstrap trees among benchmark data
+OWN: Final = re.compile(r"replicate_\d+\.nwk\.gz")  # that phloem makes
 NUMBER: Final = re.compile(r"(\d+)")
 PAPER_REPLICATES, PAPER_TREES = 10, 10_000
 MODEL: Final = "JC"
@@ -125,6 +126,7 @@ def _copy(dataset: str, data: Path | None, wanted: Bootstrap, folder: Path) -> s
     )
     if len(found) < count:
         return ""
+    _refuse_others(folder, re.compile("|".join(re.escape(path.name) for path in found[:count])))
     folder.mkdir(parents=True, exist_ok=True)
     for path in found[:count]:
         with path.open("rb") as original, atomic_write(folder / path.name) as stream:
@@ -140,10 +142,18 @@ def _make(alignment: Path, folder: Path, wanted: Bootstrap, threads: int, progre
         method=wanted.method or "auto",
         threads=threads,
     )
+    _refuse_others(folder, OWN)
     share = ShareDone(config.replicates)
     made = run_bootstrap(alignment, folder, config, progress=lambda news: progress(share.after(news)))
     by = f"ultrafast bootstrap by {made.program}" if made.method == "iqtree" else f"bootstrap by {made.program}"
     return f"{by} under {MODEL}, seed {config.seed}"
+
+
+def _refuse_others(folder: Path, own: re.Pattern[str]) -> None:
+    """Raise if there are tree files of another beginning, as every file in the folder counts as a replicate."""
+    others = sorted(path.name for path in folder.glob("*.gz") if not own.fullmatch(path.name))
+    if others:
+        raise FileProblem(f"{folder / others[0]}: is of another bootstrap, which was not finished. Delete {folder}.")
 
 
 def _digest(path: Path) -> str:

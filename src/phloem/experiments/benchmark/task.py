@@ -16,7 +16,7 @@ from phloem.experiments.benchmark.alignments import DATA_SETS, DataSet, prepare_
 from phloem.experiments.benchmark.cells import Cell, Setup, add_session, cells_in, check_names
 from phloem.experiments.benchmark.processes import Ended, processor_name, run_processes
 from phloem.experiments.benchmark.published import VARIANTS, published
-from phloem.experiments.benchmark.results import FINISHED, CellResult, cell_result, in_words, results_json
+from phloem.experiments.benchmark.results import FINISHED, RUNNING, CellResult, cell_result, in_words, results_json
 from phloem.experiments.benchmark.supports import (
     Bootstrap,
     SupportTrees,
@@ -143,11 +143,15 @@ def complete_cells(
 
     def on_end(place: int, how: Ended) -> None:
         cell = doable[place]
-        _add_session(cell, out, begins[place], how)
-        if how.outcome == "failed":
-            fail(cell, how.problem)
-        elif how.outcome == "finished":
-            notice(_news(cell_result(cell, out)))
+        state = cell_result(cell, out).state
+        if how.outcome == "failed" and state in (FINISHED, RUNNING):  # another call was sooner
+            notice(f"{cell.name}: another process {'has finished' if state == FINISHED else 'is at work on'} it")
+        else:
+            _add_session(cell, out, begins[place], how)
+            if how.outcome == "failed":
+                fail(cell, how.problem)
+            elif how.outcome == "finished":
+                notice(_news(cell_result(cell, out)))
         ended()
 
     def on_wait(at_work: list[int]) -> None:
