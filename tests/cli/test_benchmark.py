@@ -9,7 +9,7 @@ from phloem.experiments.benchmark import gaps, task
 from phloem.experiments.benchmark.cells import Setup
 from phloem.experiments.benchmark.supports import Bootstrap
 from support.command_line import complaint
-from support.made_up_table import every_state
+from support.made_up_table import every_state, made_up_gaps
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +63,16 @@ def test_the_table_is_printed(capsys):
     assert first.split() == ["Split", "−0.50", "stopped"]
     assert run(["reproduce", "table1", "--out", "out", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == every_state()
+
+
+def test_gaps_are_printed(monkeypatch, capsys):
+    monkeypatch.setattr(gaps, "reproduce_table2", lambda *_: made_up_gaps())
+    assert run(["reproduce", "table2", "--out", "out"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["EDGE", "1", "0.50", "(0.55)", "0.50", "(0.50)", "0.50", "(1.00)", "0.50", "(0.53)"] in rows
+    assert ["PSP", "1", "–", "(1.81)", "–", "(1.82)", "–", "(3.79)", "–", "(0.89)"] in rows
+    assert run(["reproduce", "table2", "--out", "out", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == made_up_gaps()
 
 
 def test_a_stop_says_how_to_resume(monkeypatch, capsys):

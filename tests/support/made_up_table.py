@@ -2,7 +2,13 @@
 
 from typing import Any
 
-from phloem.experiments.benchmark.published import QUANTITIES, published, published_estimate, published_step
+from phloem.experiments.benchmark.published import (
+    QUANTITIES,
+    published,
+    published_estimate,
+    published_gaps,
+    published_step,
+)
 
 
 def made_up_cell(dataset: str, variant: str, *, seed: int = 1, above: float | None = 0.05, **changes: Any) -> dict:
@@ -60,3 +66,30 @@ def every_state() -> dict:
         made_up_cell("DS2", "edge", above=None, state="failed", problem="no <space> | left"),
         made_up_cell("DS1", "edge", family="warped", changes={"training.steps": "400"}),
     )
+
+
+def made_up_gaps() -> dict:
+    measured = {"gap": 0.5, "error": 0.01}
+    rows = [{"rank": rank, "probability": 0.02, "gap": 0.1 * rank} for rank in range(1, 43)]
+    cell = made_up_cell("DS1", "edge") | {"published": published_gaps("edge"), "topologies": 42, "samples": 5000}
+    return {
+        "sources": {"gaps": published()["sources"]["gaps"]},
+        "dataset": "DS1",
+        "cells": [
+            cell
+            | {
+                "gaps": dict.fromkeys([*published_gaps("edge"), "by probability"], measured),
+                "trees": rows,
+                "outside": [41],
+            },
+            cell
+            | {
+                "variant": "psp",
+                "published": published_gaps("psp"),
+                "gaps": dict.fromkeys([*published_gaps("psp"), "by probability"]),
+                "trees": [],
+                "outside": [],
+                "state": "not measured",
+            },
+        ],
+    }

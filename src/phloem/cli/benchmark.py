@@ -319,11 +319,11 @@ def _print_table2(found: dict[str, Any], out: Path) -> None:
 
     console = plain_console()
     for setup in gap_tables(found):
-        console.print(f"{setup.title}, gaps in nats, published in brackets\n")
-        table = plain_table("variant", "seed", *setup.columns, "measured", left=("variant", "measured"))
+        console.print(f"{setup.title}: gaps in nats, published in brackets\n")
+        table = plain_table("variant", "seed", *setup.columns, left=("variant",))
         for line in setup.lines:
-            texts = (f"{ours} ({published})" for published, ours, _ in line.texts)
-            table.add_row(line.variant, str(line.seed), *texts, line.state)
+            texts = (f"{ours.partition(' ')[0]} ({published})" for published, ours, _ in line.texts)
+            table.add_row(line.variant, str(line.seed), *texts)
         console.print(table)
         console.print("")
     console.print(f"all numbers: {out / 'table2.html'}, {out / 'table2.md'}, {out / 'table2.json'}")

@@ -2,13 +2,13 @@
 
 import pytest
 
-from phloem.experiments.benchmark.published import PublishedEstimate, published, published_gaps
+from phloem.experiments.benchmark.published import PublishedEstimate
 from phloem.experiments.benchmark.results import Estimate
 from phloem.experiments.benchmark.table1 import setup_tables, setup_words, signed, table1_markdown, table1_page
 from phloem.experiments.benchmark.table2 import table2_markdown, table2_page
 from support.devtools import Browser
 from support.html_pages import CONTRAST
-from support.made_up_table import every_state, made_up_cell, made_up_table
+from support.made_up_table import every_state, made_up_cell, made_up_gaps, made_up_table
 
 
 def row(text: str, *start: str) -> list[str]:
@@ -79,33 +79,6 @@ def test_a_page_escapes_what_it_shows():
     page = table1_page(every_state())
     assert "no &lt;space&gt; | left" in page
     assert "<space>" not in page
-
-
-def made_up_gaps() -> dict:
-    measured = {"gap": 0.5, "error": 0.01}
-    rows = [{"rank": rank, "probability": 0.02, "gap": 0.1 * rank} for rank in range(1, 43)]
-    cell = made_up_cell("DS1", "edge") | {"published": published_gaps("edge"), "topologies": 42, "samples": 5000}
-    return {
-        "sources": {"gaps": published()["sources"]["gaps"]},
-        "dataset": "DS1",
-        "cells": [
-            cell
-            | {
-                "gaps": dict.fromkeys([*published_gaps("edge"), "by probability"], measured),
-                "trees": rows,
-                "outside": [41],
-            },
-            cell
-            | {
-                "variant": "psp",
-                "published": published_gaps("psp"),
-                "gaps": dict.fromkeys([*published_gaps("psp"), "by probability"]),
-                "trees": [],
-                "outside": [],
-                "state": "not measured",
-            },
-        ],
-    }
 
 
 def test_gaps_stand_beside_the_published():
