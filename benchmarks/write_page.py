@@ -67,8 +67,8 @@ def benchmark_page() -> str:
     if shown:
         parts.append("## Figures")
         parts += [
-            f"{found['dataset']}: how far the ELBO is below the marginal likelihood, by training step, and the gaps of "
-            f"single trees where they were measured.\n\n![Bounds and gaps on {found['dataset']}]({path.name})"
+            f"{found['dataset']}, {found['setup']}: how far the ELBO is below the marginal likelihood, by training step, "
+            f"and the gaps of single trees where they were measured.\n\n![Bounds and gaps on {found['dataset']}]({path.name})"
             for path, found in shown
         ]
     if table1["cells"]:

@@ -248,6 +248,7 @@ def test_figures_are_of_what_is_there(copied):
     pdf, svg, numbers = draw_figures(small_request(copied, None))
     assert pdf.read_bytes().startswith(b"%PDF")
     assert "Split" in svg.read_text()
+    assert json.loads(numbers.read_text())["setup"] == SETUP.name
     curves = json.loads(numbers.read_text())["curves"]
     assert [curve["variant"] for curve in curves] == ["split", "mlp"]
     assert curves[0]["steps"][-1] == 30

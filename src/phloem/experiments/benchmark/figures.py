@@ -60,7 +60,12 @@ def draw_figures(request: BenchmarkRequest) -> list[Path]:
         for suffix in (".pdf", ".svg"):
             plot.save(figure, Path(f"{stem}{suffix}"))
             written.append(Path(f"{stem}{suffix}"))
-        found = {"dataset": dataset, "curves": [curve._asdict() for curve in curves], "gaps": own}
+        found = {
+            "dataset": dataset,
+            "setup": request.setup.name,
+            "curves": [curve._asdict() for curve in curves],
+            "gaps": own,
+        }
         write_text(Path(f"{stem}.json"), json.dumps(found) + "\n")
         written.append(Path(f"{stem}.json"))
     if not written:
