@@ -66,16 +66,20 @@ def benchmark_page() -> str:
     shown = figures()
     if shown:
         parts.append("## Figures")
-        parts += [
-            f"{found['dataset']}, {found['setup']}: how far the ELBO is below the marginal likelihood, by training step, "
-            f"and the gaps of single trees where they were measured.\n\n![Bounds and gaps on {found['dataset']}]({path.name})"
-            for path, found in shown
-        ]
+        parts += [picture(path, found) for path, found in shown]
     if table1["cells"]:
         parts += ["## Speed", *speed(table1["cells"])]
     sources = dict.fromkeys(published()["sources"].values())
     parts += ["## Where the published values come from", "\n".join(f"- {text}" for text in sources)]
     return "\n\n".join(parts) + "\n"
+
+
+def picture(path: Path, found: Mapping[str, Any]) -> str:
+    """A figure with what it shows."""
+    return (
+        f"{found['dataset']}, {found['setup']}: how far the ELBO is below the marginal likelihood, by training step, and "
+        f"the gaps of single trees where they were measured.\n\n![Bounds and gaps on {found['dataset']}]({path.name})"
+    )
 
 
 def merged(kind: str) -> dict[str, Any]:
