@@ -76,9 +76,10 @@ def benchmark_page() -> str:
 
 def picture(path: Path, found: Mapping[str, Any]) -> str:
     """A figure with what it shows."""
+    shown = f"![Bounds and gaps on {found['dataset']}]({path.name})"
     return (
         f"{found['dataset']}, {found['setup']}: how far the ELBO is below the marginal likelihood, by training step, "
-        f"and the gaps of single trees where they were measured.\n\n![Bounds and gaps on {found['dataset']}]({path.name})"
+        f"and the gaps of single trees where they were measured.\n\n{shown}"
     )
 
 
