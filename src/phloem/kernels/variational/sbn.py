@@ -13,7 +13,7 @@ from phloem.arrays import FloatArray, IntArray, LongArray, WordArray
 from phloem.kernels.jit import Pointer, at, kernel
 from phloem.kernels.philox import fill_uniform
 from phloem.kernels.trees.canonical import write_canonical
-from phloem.kernels.variational.step_tables import StepTables, ask
+from phloem.kernels.variational.step_tables import StepTables, ask, pointers_to
 from phloem.kernels.variational.subsplits import branch_at, other_slot, slot_of
 
 
@@ -98,6 +98,8 @@ def sample_trees(
     no_lengths = np.zeros(2 * leaf_count - 1)
     scratch = np.empty((4, 2 * leaf_count - 1), np.int32)
     waiting = np.empty((leaf_count, 2), np.int64)  # tables still to be drawn from, and the nodes above
+    if trained is not None:
+        own = pointers_to(trained)
     for tree in range(len(parents)):
         fill_uniform(key, first_particle + tree, step, numbers)
         node = leaf_count
@@ -107,7 +109,7 @@ def sample_trees(
             depth -= 1
             table, raw[node] = waiting[depth, 0], waiting[depth, 1]
             if trained is not None and table < len(trained.table_steps):
-                ask(trained, table)
+                ask(own, table)
             entry = draw_entry(probabilities, starts[table], starts[table + 1], numbers[node - leaf_count])
             for half in range(2):
                 child = children[entry, half]

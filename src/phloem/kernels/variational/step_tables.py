@@ -24,7 +24,7 @@ import numpy as np
 
 from phloem.arrays import FloatArray, IntArray, LongArray
 from phloem.kernels.elementary import exp_below_zero
-from phloem.kernels.jit import at, kernel, vector_kernel, wide_vectors
+from phloem.kernels.jit import Pointer, at, kernel, shift, vector_kernel, wide_vectors
 from phloem.kernels.training import DECAY, EPSILON, SQUARE_DECAY
 
 MEMORY = 320  # missed steps that still move anything: 0.9^320 is 2e-15
@@ -58,6 +58,48 @@ class StepTables(NamedTuple):
     lanes: FloatArray  # (LANES,)            room for partial sums
 
 
+class Pointers(NamedTuple):
+    """Where the arrays of `StepTables` are in memory: access to an array in a tuple would cost two atomic counts."""
+
+    starts: Pointer
+    table_of: Pointer
+    logits: Pointer
+    mean: Pointer
+    square: Pointer
+    table_steps: Pointer
+    recent: Pointer
+    powers: Pointer
+    counters: Pointer
+    drawn: Pointer
+    asked: Pointer
+    log_sums: Pointer
+    probabilities: Pointer
+    log_probabilities: Pointer
+    lanes: Pointer
+
+
+@kernel
+def pointers_to(tables):
+    """The same tables for the functions below."""
+    return Pointers(
+        at(tables.starts, 0),
+        at(tables.table_of, 0),
+        at(tables.logits, 0),
+        at(tables.mean, 0),
+        at(tables.square, 0),
+        at(tables.table_steps, 0),
+        at(tables.recent, 0),
+        at(tables.powers, 0),
+        at(tables.counters, 0),
+        at(tables.drawn, 0),
+        at(tables.asked, 0),
+        at(tables.log_sums, 0),
+        at(tables.probabilities, 0),
+        at(tables.log_probabilities, 0),
+        at(tables.lanes, 0),
+    )
+
+
 @vector_kernel
 def advance(tables, table):
     """Bring a table's logits and moments up to date: what Adam would have done at steps that did not ask for it."""
@@ -67,8 +109,8 @@ def advance(tables, table):
         return
     tables.table_steps[table] = now
     start, count = tables.starts[table], tables.starts[table + 1] - tables.starts[table]
-    target, first, second = at(tables.logits, start), at(tables.mean, start), at(tables.square, start)
-    recent, powers = at(tables.recent, 0), at(tables.powers, 0)
+    target, first, second = shift(tables.logits, start), shift(tables.mean, start), shift(tables.square, start)
+    recent, powers = tables.recent, tables.powers
     end = min(now, last + MEMORY)
     while last < end:
         missed = min(end - last, max(1, last // PIECES))
@@ -140,8 +182,8 @@ def normalize(tables, table):
     """Softmax of a table: its probabilities, and the logarithm of its sum. If all logits are -inf, it is uniform."""
     wide_vectors()
     start, count = tables.starts[table], tables.starts[table + 1] - tables.starts[table]
-    source, target = at(tables.logits, start), at(tables.probabilities, start)
-    lanes = at(tables.lanes, 0)
+    source, target = shift(tables.logits, start), shift(tables.probabilities, start)
+    lanes = tables.lanes
     whole = count - count % LANES
     largest = source[0]
     for place in range(whole, count):
@@ -174,7 +216,7 @@ def normalize(tables, table):
 @kernel
 def ask(tables, table):
     """A table's probabilities are those of this draw."""
-    counters = at(tables.counters, 0)
+    counters = tables.counters
     if tables.drawn[table] != counters[DRAW]:
         tables.drawn[table] = counters[DRAW]
         tables.asked[counters[ASKED]] = table
@@ -189,15 +231,18 @@ def ask_entries(tables: StepTables, splits: IntArray, entries: IntArray) -> None
 
     Entries without parameters have theirs already.
     """
-    for used in (splits.ravel(), entries.ravel()):
-        for place in range(len(used)):
+    own, parameters = pointers_to(tables), len(tables.logits)
+    for part in range(2):
+        used, count = (at(splits, 0), splits.size) if part == 0 else (at(entries, 0), entries.size)
+        for place in range(count):
             entry = used[place]
-            if 0 <= entry < len(tables.logits):
-                table = tables.table_of[entry]
-                ask(tables, table)
-                log_sum = tables.log_sums[table]
-                logit = tables.logits[entry] - log_sum if log_sum > -math.inf else math.log(tables.probabilities[entry])
-                tables.log_probabilities[entry] = logit
+            if 0 <= entry < parameters:
+                table = own.table_of[entry]
+                ask(own, table)
+                if own.log_sums[table] > -math.inf:
+                    own.log_probabilities[entry] = own.logits[entry] - own.log_sums[table]
+                else:
+                    own.log_probabilities[entry] = math.log(own.probabilities[entry])
 
 
 @vector_kernel
@@ -207,10 +252,11 @@ def differentiate(tables: StepTables, counts: FloatArray) -> None:
     Count - probability · (sum of the table's counts); counts: (parameters,).
     """
     wide_vectors()
-    for number in range(tables.counters[ASKED]):
-        start, end = tables.starts[tables.asked[number]], tables.starts[tables.asked[number] + 1]
-        target, shares = at(counts, start), at(tables.probabilities, start)
-        total = sum_of(target, end - start, at(tables.lanes, 0))
+    own = pointers_to(tables)
+    for number in range(own.counters[ASKED]):
+        start, end = own.starts[own.asked[number]], own.starts[own.asked[number] + 1]
+        target, shares = at(counts, start), shift(own.probabilities, start)
+        total = sum_of(target, end - start, own.lanes)
         for place in range(end - start):
             target[place] -= total * shares[place]
 
@@ -218,8 +264,9 @@ def differentiate(tables: StepTables, counts: FloatArray) -> None:
 @kernel
 def clear(tables: StepTables, gradient: FloatArray) -> None:
     """Zero the gradient of the tables that were asked for: all others have none."""
-    for number in range(tables.counters[ASKED]):
-        start, end = tables.starts[tables.asked[number]], tables.starts[tables.asked[number] + 1]
+    own = pointers_to(tables)
+    for number in range(own.counters[ASKED]):
+        start, end = own.starts[own.asked[number]], own.starts[own.asked[number] + 1]
         gradient[start:end] = 0.0
 
 
@@ -230,11 +277,12 @@ def move(tables: StepTables, gradient: FloatArray, rate: float) -> bool:
     A gradient that is not finite moves nothing, and the result is False.
     """
     wide_vectors()
-    counters, lanes = at(tables.counters, 0), at(tables.lanes, 0)
+    own = pointers_to(tables)
+    counters, lanes = own.counters, own.lanes
     for lane in range(LANES):
         lanes[lane] = 0.0
     for number in range(counters[ASKED]):
-        start, end = tables.starts[tables.asked[number]], tables.starts[tables.asked[number] + 1]
+        start, end = own.starts[own.asked[number]], own.starts[own.asked[number] + 1]
         source = at(gradient, start)
         whole = (end - start) - (end - start) % LANES
         for first in range(0, whole, LANES):
@@ -250,13 +298,14 @@ def move(tables: StepTables, gradient: FloatArray, rate: float) -> bool:
     counters[STEP] += 1
     now = counters[STEP]
     scale, root = rate / (1 - DECAY**now), 1 / math.sqrt(1 - SQUARE_DECAY**now)
-    tables.recent[now % MEMORY, 0], tables.recent[now % MEMORY, 1] = scale, root
+    row = 2 * (now % MEMORY)
+    own.recent[row], own.recent[row + 1] = scale, root
     for number in range(counters[ASKED]):
-        table = tables.asked[number]
-        tables.table_steps[table] = now
-        start, end = tables.starts[table], tables.starts[table + 1]
-        target, source = at(tables.logits, start), at(gradient, start)
-        first, second = at(tables.mean, start), at(tables.square, start)
+        table = own.asked[number]
+        own.table_steps[table] = now
+        start, end = own.starts[table], own.starts[table + 1]
+        target, source = shift(own.logits, start), at(gradient, start)
+        first, second = shift(own.mean, start), shift(own.square, start)
         for place in range(end - start):
             slope = source[place]
             moment = DECAY * first[place] + (1 - DECAY) * slope
@@ -270,5 +319,6 @@ def move(tables: StepTables, gradient: FloatArray, rate: float) -> bool:
 @kernel
 def advance_all(tables: StepTables) -> None:
     """Bring all tables up to date."""
+    own = pointers_to(tables)
     for table in range(len(tables.table_steps)):
-        advance(tables, table)
+        advance(own, table)
