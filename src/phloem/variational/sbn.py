@@ -18,7 +18,6 @@ from phloem.autograd import Application, Operation, outside_transforms
 from phloem.errors import BadArgument, FileProblem
 from phloem.kernels.trees.clades import clade_bits, hash_sets
 from phloem.kernels.variational import sbn as kernels
-from phloem.kernels.variational.step_tables import StepTables
 from phloem.kernels.variational.subsplits import (
     SPLITS,
     PairIndex,
@@ -138,6 +137,15 @@ class Tables(NamedTuple):
 
     probabilities: FloatArray  # (entries,)
     log_probabilities: FloatArray  # (entries,)
+
+
+class Normalized(Protocol):
+    """Tables, or others in training, of which only some are known."""
+
+    @property
+    def probabilities(self) -> FloatArray: ...
+    @property
+    def log_probabilities(self) -> FloatArray: ...
 
 
 class TopologyDraw(NamedTuple):
@@ -291,9 +299,9 @@ def normalize_tables(support: SubsplitSupport, logits: Tensor) -> Tables:
 
 
 def sample_topologies(
-    support: SubsplitSupport, count: int, stream: RandomStream, tables: Tables, trained: StepTables | None
+    support: SubsplitSupport, count: int, stream: RandomStream, tables: Normalized, trained: LongArray | None
 ) -> TopologyBatch:
-    """Topologies drawn from tables. trained: those with parameters, if they are not made before they are asked for."""
+    """Topologies drawn from tables. trained: where they are in memory, if they are made when a draw asks for them."""
     if count < 0:
         raise BadArgument(f"subsplit network: cannot sample {count} topologies. Give 0 or more.")
     parents = np.empty((count, 2 * len(support.taxa) - 2), np.int32)
@@ -311,7 +319,7 @@ def sample_topologies(
     return TopologyBatch.from_canonical(parents)
 
 
-def log_rootings(indices: SubsplitIndices, tables: Tables) -> FloatArray:
+def log_rootings(indices: SubsplitIndices, tables: Normalized) -> FloatArray:
     """Log-probability of every rooting of topologies, (batch, 2n-3)."""
     return kernels.log_rootings(indices.neighbors, indices.splits, indices.entries, tables.log_probabilities)
 

@@ -6,11 +6,13 @@ steps, is done when they are next asked for (`kernels/variational/step_tables.py
 moves all of them at every step, up to rounding.
 """
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from phloem.arrays import AnyArray, FloatArray
+from phloem.arrays import AnyArray, FloatArray, LongArray
 from phloem.errors import BadArgument
 from phloem.kernels.training import DECAY, SQUARE_DECAY
 from phloem.kernels.variational import sbn as kernels
@@ -21,9 +23,10 @@ from phloem.kernels.variational.step_tables import (
     MEMORY,
     STEP,
     StepTables,
+    addresses,
     advance_all,
     ask_entries,
-    clear,
+    clear_gradient,
     differentiate,
     move,
 )
@@ -32,7 +35,6 @@ from phloem.trees.topology import TopologyBatch
 from phloem.variational.sbn import (
     SubsplitIndices,
     SubsplitNetwork,
-    Tables,
     log_rootings,
     normalize_tables,
     sample_topologies,
@@ -52,12 +54,16 @@ class TableAdam:
             raise BadArgument("training: the logits of the subsplit network are not contiguous. Copy them.")
         count, tables = self._support.parameter_count, self._support.free_tables
         self._mean, self._square = np.zeros(count), np.zeros(count)
-        self._counters = np.zeros(3, np.int64)
+        self._counters = np.array([0, 0, 0, tables, count], np.int64)
         self._table_steps = np.zeros(tables, np.int64)
         self._recent = np.zeros((MEMORY, 2))
-        self._tables: StepTables | None = None  # made when first needed: a network that is held needs none
+        self._tables: StepTables | None = None  # a network that is held needs none
         self._has_gradient = False
         network.train_with(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies, which have other memory."""
+        return {**self.__dict__, "_tables": None, "_has_gradient": False}
 
     def state(self) -> dict[str, AnyArray]:
         """What the next steps depend on besides the logits: the optimiser's own memory, not a copy."""
@@ -72,7 +78,7 @@ class TableAdam:
     def clear_gradients(self) -> None:
         """Clear the gradient of the last step."""
         if self._has_gradient:
-            clear(self._working(), self._gradient)
+            clear_gradient(self._places())
             self._has_gradient = False
         self._logits.grad = None
 
@@ -81,27 +87,22 @@ class TableAdam:
         self.clear_gradients()
         self._counters[DRAW] += 1
         self._counters[ASKED] = 0
-        tables = self._working()
-        normalized = Tables(tables.probabilities, tables.log_probabilities)
-        topologies = sample_topologies(self._support, count, stream, normalized, tables)
+        topologies = sample_topologies(self._support, count, stream, self._working(), self._places())
         indices = self._support.indices(topologies)
         return topologies, _Scores(self, indices, int(self._counters[DRAW])), indices
 
     def log_prob(self, indices: SubsplitIndices) -> tuple[FloatArray, FloatArray]:
         """The log-probabilities of topologies of the last draw, (batch,), and the shares of their rootings."""
-        tables = self._working()
-        ask_entries(tables, indices.splits, indices.entries)
-        log_prob, shares = kernels.sum_rootings(
-            log_rootings(indices, Tables(tables.probabilities, tables.log_probabilities))
-        )
+        ask_entries(self._places(), indices.splits, indices.entries)
+        log_prob, shares = kernels.sum_rootings(log_rootings(indices, self._working()))
         return log_prob, shares
 
     def add_gradient(self, indices: SubsplitIndices, shares: FloatArray, weights: FloatArray) -> None:
         """Add to the logits' gradient that of a weighted sum of log-probabilities of the last draw."""
-        tables = self._working()
-        kernels.count_entries(indices.neighbors, indices.splits, indices.entries, shares, weights, self._gradient)
-        differentiate(tables, self._gradient)
-        self._logits.grad = torch.from_numpy(self._gradient)
+        gradient = self._working().gradient
+        kernels.count_entries(indices.neighbors, indices.splits, indices.entries, shares, weights, gradient)
+        differentiate(self._places())
+        self._logits.grad = torch.from_numpy(gradient)
         self._has_gradient = True
 
     def is_last(self, draw: int) -> bool:
@@ -112,43 +113,48 @@ class TableAdam:
         """Move the logits if they have a gradient; returns whether it was finite."""
         if not self._has_gradient:
             return True
-        moved: bool = move(self._working(), self._gradient, rate)
+        moved: bool = move(self._places(), rate)
         torch.autograd.graph.increment_version([self._logits])  # torch does not see the kernel's writes
         return moved
 
     def catch_up(self) -> None:
         """Bring all tables up to date."""
         if (self._table_steps < self._counters[STEP]).any():
-            advance_all(self._working())
+            advance_all(self._places())
             torch.autograd.graph.increment_version([self._logits])
 
+    def _places(self) -> LongArray:
+        """Where the tables are in memory."""
+        self._working()
+        self._addresses[0] = self._logits.data_ptr()
+        return self._addresses
+
     def _working(self) -> StepTables:
-        """The tables with the logits as they are now in memory."""
-        logits = self._logits.detach().numpy()
+        """The tables, as far as they are up to date; the logits may have moved in memory."""
         if self._tables is not None:
-            return self._tables._replace(logits=logits)
+            return self._tables
         support = self._support
         uniform = normalize_tables(support, torch.zeros_like(self._logits))
-        powers = np.array([DECAY, np.sqrt(SQUARE_DECAY)]) ** np.arange(MEMORY + 1)[:, None]
-        self._gradient = np.zeros(support.parameter_count)
         sizes = np.diff(support.free_starts)
         self._tables = StepTables(
-            starts=support.free_starts,
-            table_of=np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
-            logits=logits,
+            logits=self._logits.detach().numpy(),
             mean=self._mean,
             square=self._square,
-            table_steps=self._table_steps,
-            recent=self._recent,
-            powers=powers,
-            counters=self._counters,
-            drawn=np.zeros(len(sizes), np.int64),
-            asked=np.zeros(len(sizes), np.int32),
-            log_sums=np.zeros(len(sizes)),
+            gradient=np.zeros(support.parameter_count),
             probabilities=uniform.probabilities,
             log_probabilities=uniform.log_probabilities,
+            log_sums=np.zeros(len(sizes)),
+            recent=self._recent,
+            powers=np.array([DECAY, np.sqrt(SQUARE_DECAY)]) ** np.arange(MEMORY + 1)[:, None],
             lanes=np.empty(LANES),
+            starts=support.free_starts,
+            table_steps=self._table_steps,
+            drawn=np.zeros(len(sizes), np.int64),
+            counters=self._counters,
+            table_of=np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
+            asked=np.zeros(len(sizes), np.int32),
         )
+        self._addresses = addresses(self._tables)
         return self._tables
 
 

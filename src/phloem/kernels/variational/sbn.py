@@ -13,7 +13,7 @@ from phloem.arrays import FloatArray, IntArray, LongArray, WordArray
 from phloem.kernels.jit import Pointer, at, kernel
 from phloem.kernels.philox import fill_uniform
 from phloem.kernels.trees.canonical import write_canonical
-from phloem.kernels.variational.step_tables import StepTables, ask, pointers_to
+from phloem.kernels.variational.step_tables import TABLES, ask, tables_at
 from phloem.kernels.variational.subsplits import branch_at, other_slot, slot_of
 
 
@@ -86,12 +86,12 @@ def sample_trees(
     step: int,
     first_particle: int,
     parents: IntArray,
-    trained: StepTables | None,
+    trained: LongArray | None,
 ) -> None:
     """Fill parents (batch, 2n-2) with canonical trees, each drawn with the random numbers of its particle.
 
-    children[entry] are the tables of its two halves, or -1 - taxon for a single taxon. trained: the tables with
-    parameters, if their probabilities are to be asked for.
+    children[entry] are the tables of its two halves, or -1 - taxon for a single taxon. trained: the addresses
+    of tables in training, if probabilities are to be asked for.
     """
     numbers = np.empty(leaf_count - 1)
     raw = np.empty(2 * leaf_count - 1, np.int32)
@@ -99,7 +99,7 @@ def sample_trees(
     scratch = np.empty((4, 2 * leaf_count - 1), np.int32)
     waiting = np.empty((leaf_count, 2), np.int64)  # tables still to be drawn from, and the nodes above
     if trained is not None:
-        own = pointers_to(trained)
+        own = tables_at(trained)
     for tree in range(len(parents)):
         fill_uniform(key, first_particle + tree, step, numbers)
         node = leaf_count
@@ -108,7 +108,7 @@ def sample_trees(
         while depth > 0:
             depth -= 1
             table, raw[node] = waiting[depth, 0], waiting[depth, 1]
-            if trained is not None and table < len(trained.table_steps):
+            if trained is not None and table < own.counters[TABLES]:
                 ask(own, table)
             entry = draw_entry(probabilities, starts[table], starts[table + 1], numbers[node - leaf_count])
             for half in range(2):

@@ -24,14 +24,15 @@ import numpy as np
 
 from phloem.arrays import FloatArray, IntArray, LongArray
 from phloem.kernels.elementary import exp_below_zero
-from phloem.kernels.jit import Pointer, at, kernel, shift, vector_kernel, wide_vectors
+from phloem.kernels.jit import at, from_address, kernel, shift, vector_kernel, wide_vectors
 from phloem.kernels.training import DECAY, EPSILON, SQUARE_DECAY
 
 MEMORY = 320  # missed steps that still move anything: 0.9^320 is 2e-15
 PIECES = 8
 LANES = 16  # partial sums side by side, as in `kernels/training.py`
 LEAST = -708.0  # the logarithm of the least normal number
-STEP, DRAW, ASKED = 0, 1, 2  # places among the counters
+# Places among the counters: steps of Adam, draws, tables that this draw asked for; how many there are of each.
+STEP, DRAW, ASKED, TABLES, PARAMETERS = 0, 1, 2, 3, 4
 
 
 class StepTables(NamedTuple):
@@ -39,64 +40,55 @@ class StepTables(NamedTuple):
 
     What the entries of a table have in `probabilities` is of this draw if the table was asked for, and a logarithm if
     the entry itself was. In rows of two: a rate divided by 1 - β₁^t, and 1 / √(1 - β₂^t); powers of β₁ and √β₂.
+
+    Python makes it of arrays (`addresses`), kernels of pointers (`tables_at`): fifteen arrays would take longer from
+    one to the other than some kernels take, and an array in a tuple costs two atomic counts at every use.
     """
 
-    starts: LongArray  # (tables + 1,)
-    table_of: IntArray  # (parameters,)
     logits: FloatArray  # (parameters,)
     mean: FloatArray  # (parameters,)
     square: FloatArray  # (parameters,)
-    table_steps: LongArray  # (tables,)      the step of Adam up to which a table is up to date
-    recent: FloatArray  # (MEMORY, 2)        of the last steps, step t in row t % MEMORY
-    powers: FloatArray  # (MEMORY + 1, 2)
-    counters: LongArray  # (3,)              steps of Adam, draws, tables that were asked for
-    drawn: LongArray  # (tables,)            the draw that last asked for a table
-    asked: IntArray  # (tables,)             tables that this draw asked for, in that order
-    log_sums: FloatArray  # (tables,)        of exponentials of logits
+    gradient: FloatArray  # (parameters,)    zero where no table was asked for
     probabilities: FloatArray  # (entries,)
     log_probabilities: FloatArray  # (entries,)
+    log_sums: FloatArray  # (tables,)        of exponentials of logits
+    recent: FloatArray  # (MEMORY, 2)        of the last steps, step t in row t % MEMORY
+    powers: FloatArray  # (MEMORY + 1, 2)
     lanes: FloatArray  # (LANES,)            room for partial sums
+    starts: LongArray  # (tables + 1,)
+    table_steps: LongArray  # (tables,)      the step of Adam up to which a table is up to date
+    drawn: LongArray  # (tables,)            the draw that last asked for a table
+    counters: LongArray  # (5,)              see above
+    table_of: IntArray  # (parameters,)
+    asked: IntArray  # (tables,)             tables that this draw asked for, in that order
 
 
-class Pointers(NamedTuple):
-    """Where the arrays of `StepTables` are in memory: access to an array in a tuple would cost two atomic counts."""
-
-    starts: Pointer
-    table_of: Pointer
-    logits: Pointer
-    mean: Pointer
-    square: Pointer
-    table_steps: Pointer
-    recent: Pointer
-    powers: Pointer
-    counters: Pointer
-    drawn: Pointer
-    asked: Pointer
-    log_sums: Pointer
-    probabilities: Pointer
-    log_probabilities: Pointer
-    lanes: Pointer
+def addresses(tables: StepTables) -> LongArray:
+    """Where the arrays are in memory, for kernels. They must stay there, and live as long."""
+    return np.array([array.ctypes.data for array in tables], np.int64)
 
 
 @kernel
-def pointers_to(tables):
-    """The same tables for the functions below."""
-    return Pointers(
-        at(tables.starts, 0),
-        at(tables.table_of, 0),
-        at(tables.logits, 0),
-        at(tables.mean, 0),
-        at(tables.square, 0),
-        at(tables.table_steps, 0),
-        at(tables.recent, 0),
-        at(tables.powers, 0),
-        at(tables.counters, 0),
-        at(tables.drawn, 0),
-        at(tables.asked, 0),
-        at(tables.log_sums, 0),
-        at(tables.probabilities, 0),
-        at(tables.log_probabilities, 0),
-        at(tables.lanes, 0),
+def tables_at(places):
+    """The same as pointers, from their addresses."""
+    real, long, word = np.empty(0, np.float64), np.empty(0, np.int64), np.empty(0, np.int32)
+    return StepTables(
+        from_address(real, places[0]),
+        from_address(real, places[1]),
+        from_address(real, places[2]),
+        from_address(real, places[3]),
+        from_address(real, places[4]),
+        from_address(real, places[5]),
+        from_address(real, places[6]),
+        from_address(real, places[7]),
+        from_address(real, places[8]),
+        from_address(real, places[9]),
+        from_address(long, places[10]),
+        from_address(long, places[11]),
+        from_address(long, places[12]),
+        from_address(long, places[13]),
+        from_address(word, places[14]),
+        from_address(word, places[15]),
     )
 
 
@@ -226,64 +218,65 @@ def ask(tables, table):
 
 
 @kernel
-def ask_entries(tables: StepTables, splits: IntArray, entries: IntArray) -> None:
+def ask_entries(places: LongArray, splits: IntArray, entries: IntArray) -> None:
     """Log-probabilities of all entries that the rootings of some trees use; the entries of root splits are the splits.
 
     Entries without parameters have theirs already.
     """
-    own, parameters = pointers_to(tables), len(tables.logits)
+    tables = tables_at(places)
     for part in range(2):
         used, count = (at(splits, 0), splits.size) if part == 0 else (at(entries, 0), entries.size)
         for place in range(count):
             entry = used[place]
-            if 0 <= entry < parameters:
-                table = own.table_of[entry]
-                ask(own, table)
-                if own.log_sums[table] > -math.inf:
-                    own.log_probabilities[entry] = own.logits[entry] - own.log_sums[table]
+            if 0 <= entry < tables.counters[PARAMETERS]:
+                table = tables.table_of[entry]
+                ask(tables, table)
+                if tables.log_sums[table] > -math.inf:
+                    tables.log_probabilities[entry] = tables.logits[entry] - tables.log_sums[table]
                 else:
-                    own.log_probabilities[entry] = math.log(own.probabilities[entry])
+                    tables.log_probabilities[entry] = math.log(tables.probabilities[entry])
 
 
 @vector_kernel
-def differentiate(tables: StepTables, counts: FloatArray) -> None:
+def differentiate(places: LongArray) -> None:
     """From derivatives with respect to log-probabilities to logits, in place, in the tables that were asked for.
 
-    Count - probability · (sum of the table's counts); counts: (parameters,).
+    Count - probability · (sum of the table's counts).
     """
     wide_vectors()
-    own = pointers_to(tables)
-    for number in range(own.counters[ASKED]):
-        start, end = own.starts[own.asked[number]], own.starts[own.asked[number] + 1]
-        target, shares = at(counts, start), shift(own.probabilities, start)
-        total = sum_of(target, end - start, own.lanes)
+    tables = tables_at(places)
+    for number in range(tables.counters[ASKED]):
+        start, end = tables.starts[tables.asked[number]], tables.starts[tables.asked[number] + 1]
+        target, shares = shift(tables.gradient, start), shift(tables.probabilities, start)
+        total = sum_of(target, end - start, tables.lanes)
         for place in range(end - start):
             target[place] -= total * shares[place]
 
 
 @kernel
-def clear(tables: StepTables, gradient: FloatArray) -> None:
+def clear_gradient(places: LongArray) -> None:
     """Zero the gradient of the tables that were asked for: all others have none."""
-    own = pointers_to(tables)
-    for number in range(own.counters[ASKED]):
-        start, end = own.starts[own.asked[number]], own.starts[own.asked[number] + 1]
-        gradient[start:end] = 0.0
+    tables = tables_at(places)
+    for number in range(tables.counters[ASKED]):
+        start, end = tables.starts[tables.asked[number]], tables.starts[tables.asked[number] + 1]
+        for place in range(start, end):
+            tables.gradient[place] = 0.0
 
 
 @vector_kernel
-def move(tables: StepTables, gradient: FloatArray, rate: float) -> bool:
+def move(places: LongArray, rate: float) -> bool:
     """A step of Adam, at which all tables that were not asked for have no gradient: they move when they are needed.
 
     A gradient that is not finite moves nothing, and the result is False.
     """
     wide_vectors()
-    own = pointers_to(tables)
-    counters, lanes = own.counters, own.lanes
+    tables = tables_at(places)
+    counters, lanes = tables.counters, tables.lanes
     for lane in range(LANES):
         lanes[lane] = 0.0
     for number in range(counters[ASKED]):
-        start, end = own.starts[own.asked[number]], own.starts[own.asked[number] + 1]
-        source = at(gradient, start)
+        start, end = tables.starts[tables.asked[number]], tables.starts[tables.asked[number] + 1]
+        source = shift(tables.gradient, start)
         whole = (end - start) - (end - start) % LANES
         for first in range(0, whole, LANES):
             for lane in range(LANES):
@@ -299,13 +292,13 @@ def move(tables: StepTables, gradient: FloatArray, rate: float) -> bool:
     now = counters[STEP]
     scale, root = rate / (1 - DECAY**now), 1 / math.sqrt(1 - SQUARE_DECAY**now)
     row = 2 * (now % MEMORY)
-    own.recent[row], own.recent[row + 1] = scale, root
+    tables.recent[row], tables.recent[row + 1] = scale, root
     for number in range(counters[ASKED]):
-        table = own.asked[number]
-        own.table_steps[table] = now
-        start, end = own.starts[table], own.starts[table + 1]
-        target, source = shift(own.logits, start), at(gradient, start)
-        first, second = shift(own.mean, start), shift(own.square, start)
+        table = tables.asked[number]
+        tables.table_steps[table] = now
+        start, end = tables.starts[table], tables.starts[table + 1]
+        target, source = shift(tables.logits, start), shift(tables.gradient, start)
+        first, second = shift(tables.mean, start), shift(tables.square, start)
         for place in range(end - start):
             slope = source[place]
             moment = DECAY * first[place] + (1 - DECAY) * slope
@@ -317,8 +310,8 @@ def move(tables: StepTables, gradient: FloatArray, rate: float) -> bool:
 
 
 @kernel
-def advance_all(tables: StepTables) -> None:
+def advance_all(places: LongArray) -> None:
     """Bring all tables up to date."""
-    own = pointers_to(tables)
-    for table in range(len(tables.table_steps)):
-        advance(own, table)
+    tables = tables_at(places)
+    for table in range(tables.counters[TABLES]):
+        advance(tables, table)
