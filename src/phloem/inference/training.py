@@ -277,7 +277,11 @@ class Training(Trainable):
     def restore(self, state: dict[str, AnyArray]) -> None:
         """Continue from a state."""
         self.model.network.release()
-        super().restore({HELD: np.array([False]), **state})  # earlier versions held nothing
+        mine = self.state()
+        # Earlier versions held nothing, and left no tables for later.
+        steps = np.broadcast_to(state.get("topology_adam.step_counts", 0), mine["topology_adam.table_steps"].shape)
+        earlier = {HELD: np.array([False]), "topology_adam.table_steps": steps}
+        super().restore({**earlier, "topology_adam.recent": np.zeros_like(mine["topology_adam.recent"]), **state})
         self.config = self._followed()
 
     @property

@@ -67,6 +67,8 @@ class TableAdam:
 
     def state(self) -> dict[str, AnyArray]:
         """What the next steps depend on besides the logits: the optimiser's own memory, not a copy."""
+        if self._tables is not None:
+            self._tables.series[...] = -1.0  # sums of rates that may be replaced now
         return {
             "mean": self._mean,
             "square": self._square,
@@ -146,6 +148,7 @@ class TableAdam:
             log_sums=np.zeros(len(sizes)),
             recent=self._recent,
             powers=np.array([DECAY, np.sqrt(SQUARE_DECAY)]) ** np.arange(MEMORY + 1)[:, None],
+            series=np.full((MEMORY, 11), -1.0),
             lanes=np.empty(LANES),
             starts=support.free_starts,
             table_steps=self._table_steps,

@@ -222,7 +222,8 @@ def count_entries(
 ) -> None:
     """Add to counts how often each entry is used, over trees with weights and rootings with shares in them.
 
-    counts: of all entries, or of those with parameters. A sister other than the complement is used by all roots beyond the third branch of the neighbour.
+    counts: of all entries, or of those with parameters. A sister other than the complement is used by all roots beyond
+    the third branch of the neighbour.
     """
     batch, branches = splits.shape
     nodes = branches + 1

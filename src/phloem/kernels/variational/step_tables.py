@@ -14,7 +14,8 @@ and r_t hardly changes while c_t fades. Around its mean r, weighted by c, with x
     m Σ_t c_t / (r_t s + ε) = m / (r s + ε) · Σ_k M_k (-x)^k,   M_k = Σ_t c_t (r_t / r - 1)^k.
 
 Up to k = 8, and where r_t still changes quickly, at the beginning, in pieces of an eighth of the steps before, the
-sum is as good as a loop over the steps: to 2e-14, for moves of up to 1.
+sum is as good as a loop over the steps: to 2e-14, for moves of up to 1. Every `MEMORY` steps all tables are brought up
+to date, so that no more rates than these are needed.
 """
 
 import math
@@ -27,7 +28,7 @@ from phloem.kernels.elementary import exp_below_zero
 from phloem.kernels.jit import at, from_address, kernel, shift, vector_kernel, wide_vectors
 from phloem.kernels.training import DECAY, EPSILON, SQUARE_DECAY
 
-MEMORY = 320  # missed steps that still move anything: 0.9^320 is 2e-15
+MEMORY = 320  # steps, of which the most are missed
 PIECES = 8
 LANES = 16  # partial sums side by side, as in `kernels/training.py`
 LEAST = -708.0  # the logarithm of the least normal number
@@ -54,6 +55,7 @@ class StepTables(NamedTuple):
     log_sums: FloatArray  # (tables,)        of exponentials of logits
     recent: FloatArray  # (MEMORY, 2)        of the last steps, step t in row t % MEMORY
     powers: FloatArray  # (MEMORY + 1, 2)
+    series: FloatArray  # (MEMORY, 11)       sums over missed steps, those from step t on in row t % MEMORY
     lanes: FloatArray  # (LANES,)            room for partial sums
     starts: LongArray  # (tables + 1,)
     table_steps: LongArray  # (tables,)      the step of Adam up to which a table is up to date
@@ -83,13 +85,42 @@ def tables_at(places):
         from_address(real, places[7]),
         from_address(real, places[8]),
         from_address(real, places[9]),
-        from_address(long, places[10]),
+        from_address(real, places[10]),
         from_address(long, places[11]),
         from_address(long, places[12]),
         from_address(long, places[13]),
-        from_address(word, places[14]),
+        from_address(long, places[14]),
         from_address(word, places[15]),
+        from_address(word, places[16]),
     )
+
+
+@vector_kernel
+def series_of(tables, last, missed):
+    """The sums over so many steps after the last one: M_0, r and M_2 to M_8, as all tables need that missed them."""
+    row = shift(tables.series, 11 * (last % MEMORY))
+    series = shift(row, 2)
+    if row[0] == last and row[1] == missed:
+        return series
+    row[0], row[1] = last, missed
+    for power in range(9):
+        series[power] = 0.0
+    for step in range(1, missed + 1):
+        recent, powers = shift(tables.recent, 2 * ((last + step) % MEMORY)), shift(tables.powers, 2 * step)
+        scale = recent[0] * powers[0]
+        series[0] += scale
+        series[1] += scale * recent[1] * powers[1]
+    if series[0] > 0.0:
+        series[1] /= series[0]
+        for step in range(1, missed + 1):
+            recent, powers = shift(tables.recent, 2 * ((last + step) % MEMORY)), shift(tables.powers, 2 * step)
+            scale = recent[0] * powers[0]
+            part = 1.0 - recent[1] * powers[1] / series[1]
+            scale *= part
+            for power in range(2, 9):
+                scale *= part
+                series[power] += scale
+    return series
 
 
 @vector_kernel
@@ -102,35 +133,13 @@ def advance(tables, table):
     tables.table_steps[table] = now
     start, count = tables.starts[table], tables.starts[table + 1] - tables.starts[table]
     target, first, second = shift(tables.logits, start), shift(tables.mean, start), shift(tables.square, start)
-    recent, powers = tables.recent, tables.powers
-    end = min(now, last + MEMORY)
-    while last < end:
-        missed = min(end - last, max(1, last // PIECES))
-        weight, root = 0.0, 0.0
-        for step in range(1, missed + 1):
-            row = 2 * ((last + step) % MEMORY)
-            scale = recent[row] * powers[2 * step]
-            weight += scale
-            root += scale * recent[row + 1] * powers[2 * step + 1]
-        m2, m3, m4, m5, m6, m7, m8 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        if weight > 0.0:
-            root /= weight
-            for step in range(1, missed + 1):
-                row = 2 * ((last + step) % MEMORY)
-                scale = recent[row] * powers[2 * step]
-                part = 1.0 - recent[row + 1] * powers[2 * step + 1] / root
-                square = part * part
-                scale *= square
-                m2 += scale
-                m3 += scale * part
-                scale *= square
-                m4 += scale
-                m5 += scale * part
-                scale *= square
-                m6 += scale
-                m7 += scale * part
-                m8 += scale * square
-        fade, fade_root = powers[2 * missed], powers[2 * missed + 1]
+    while last < now:
+        missed = min(now - last, max(1, last // PIECES))
+        sums = series_of(tables, last, missed)
+        m0, root, m2, m3, m4, m5, m6, m7, m8 = (
+            sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], sums[6], sums[7], sums[8],
+        )  # fmt: skip
+        fade, fade_root = tables.powers[2 * missed], tables.powers[2 * missed + 1]
         for place in range(count):
             size = root * math.sqrt(second[place])
             whole = size + EPSILON
@@ -141,16 +150,10 @@ def advance(tables, table):
             series = m4 + share * series
             series = m3 + share * series
             series = m2 + share * series
-            target[place] -= first[place] / whole * (weight + share * share * series)
+            target[place] -= first[place] / whole * (m0 + share * share * series)
             first[place] *= fade
             second[place] *= fade_root * fade_root
         last += missed
-    if last < now:
-        fade = powers[2] ** (now - last)
-        fade_square = (powers[3] * powers[3]) ** (now - last)
-        for place in range(count):
-            first[place] *= fade
-            second[place] *= fade_square
 
 
 @vector_kernel
@@ -306,6 +309,9 @@ def move(places: LongArray, rate: float) -> bool:
             first[place] = moment
             second[place] = spread
             target[place] -= scale * moment / (root * math.sqrt(spread) + EPSILON)
+    if now % MEMORY == 0:
+        for table in range(counters[TABLES]):
+            advance(tables, table)
     return True
 
 
