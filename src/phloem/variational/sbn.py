@@ -139,15 +139,6 @@ class Tables(NamedTuple):
     log_probabilities: FloatArray  # (entries,)
 
 
-class Normalized(Protocol):
-    """Tables, or others in training, of which only some are known."""
-
-    @property
-    def probabilities(self) -> FloatArray: ...
-    @property
-    def log_probabilities(self) -> FloatArray: ...
-
-
 class TopologyDraw(NamedTuple):
     """Sampled topologies, their log-probabilities and their subsplit indices."""
 
@@ -299,7 +290,7 @@ def normalize_tables(support: SubsplitSupport, logits: Tensor) -> Tables:
 
 
 def sample_topologies(
-    support: SubsplitSupport, count: int, stream: RandomStream, tables: Normalized, trained: LongArray | None
+    support: SubsplitSupport, count: int, stream: RandomStream, tables: Tables, trained: LongArray | None
 ) -> TopologyBatch:
     """Topologies drawn from tables. trained: where they are in memory, if they are made when a draw asks for them."""
     if count < 0:
@@ -319,7 +310,7 @@ def sample_topologies(
     return TopologyBatch.from_canonical(parents)
 
 
-def log_rootings(indices: SubsplitIndices, tables: Normalized) -> FloatArray:
+def log_rootings(indices: SubsplitIndices, tables: Tables) -> FloatArray:
     """Log-probability of every rooting of topologies, (batch, 2n-3)."""
     return kernels.log_rootings(indices.neighbors, indices.splits, indices.entries, tables.log_probabilities)
 

@@ -35,6 +35,7 @@ from phloem.trees.topology import TopologyBatch
 from phloem.variational.sbn import (
     SubsplitIndices,
     SubsplitNetwork,
+    Tables,
     log_rootings,
     normalize_tables,
     sample_topologies,
@@ -89,14 +90,14 @@ class TableAdam:
         self.clear_gradients()
         self._counters[DRAW] += 1
         self._counters[ASKED] = 0
-        topologies = sample_topologies(self._support, count, stream, self._working(), self._places())
+        topologies = sample_topologies(self._support, count, stream, self._normalized(), self._places())
         indices = self._support.indices(topologies)
         return topologies, _Scores(self, indices, int(self._counters[DRAW])), indices
 
     def log_prob(self, indices: SubsplitIndices) -> tuple[FloatArray, FloatArray]:
         """The log-probabilities of topologies of the last draw, (batch,), and the shares of their rootings."""
         ask_entries(self._places(), indices.splits, indices.entries)
-        log_prob, shares = kernels.sum_rootings(log_rootings(indices, self._working()))
+        log_prob, shares = kernels.sum_rootings(log_rootings(indices, self._normalized()))
         return log_prob, shares
 
     def add_gradient(self, indices: SubsplitIndices, shares: FloatArray, weights: FloatArray) -> None:
@@ -124,6 +125,11 @@ class TableAdam:
         if (self._table_steps < self._counters[STEP]).any():
             advance_all(self._places())
             torch.autograd.graph.increment_version([self._logits])
+
+    def _normalized(self) -> Tables:
+        """The tables that this draw asked for, among others that are of no use."""
+        tables = self._working()
+        return Tables(tables.probabilities, tables.log_probabilities)
 
     def _places(self) -> LongArray:
         """Where the tables are in memory."""
