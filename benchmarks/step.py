@@ -10,7 +10,7 @@ directory of a run is given, with that run's support and Q(τ); then closed supp
     python benchmarks/step.py --closures ALIGNMENT --against SOURCES
 
 compares steps and memory of another version with this one's, on closed supports of up to a million entries, made of
-bootstrap trees and those of exploring chains.
+trees of exploring chains, bootstrap trees and some neighbours.
 """
 
 import argparse
@@ -49,7 +49,7 @@ from phloem.target.posterior import TreePosterior
 from phloem.tasks.infer import infer
 from phloem.tasks.run_files import build_model, build_target
 from phloem.tasks.support import read_samples
-from phloem.trees.generation import random_topologies
+from phloem.trees.generation import nni_neighbors, random_topologies
 from phloem.trees.sample import TreeSample, merge
 from phloem.trees.splits import distinct_splits
 from phloem.variational.families import FAMILIES
@@ -79,6 +79,7 @@ GOAL_SECONDS = {"edge": 3.2e-3, "split": 0.9e-3, "psp": 0.9e-3}
 CLOSURE_GOAL = 1.3  # times a step with pairs
 ENTRY_COUNTS = (50_000, 300_000, 720_000, 1_000_000)
 CLADE_COUNTS = (1_000, 5_000, 20_000, 50_000)
+FIRST_TREES = 200
 UNSEEN = 1e-9  # of a tree, for the entries that none of the trees uses from which steps draw
 EVALUATION_GOAL_SECONDS, START_GOAL_SECONDS, MEMORY_GOAL_MEGABYTES = 0.5, 10.0, 600
 
@@ -338,7 +339,8 @@ def compare_closures(path: Path, sources: Path, rounds: int) -> None:
     target = target_of(str(path))
     trees = frequent_topologies(phloem.bootstrap(read_alignment(path), method="embedded", threads=1), credible=0.95)
     found = explore(target, [trees], chains=200, stream=RandomStream(1, "benchmark"))
-    more = merge([found.trees, trees.normalized()])
+    neighbors = nni_neighbors(found.trees.topologies[:FIRST_TREES])  # rare splits, for more entries than chains find
+    more = merge([found.trees, trees, TreeSample(trees.taxa, neighbors, np.full(len(neighbors), UNSEEN), None)])
     other = Rival(sources, "step")
     shown = Table(title=f"{path.stem}: steps of {sources} and of this version", title_justify="left", box=None)
     for heading in (
@@ -360,7 +362,7 @@ def compare_closures(path: Path, sources: Path, rounds: int) -> None:
         for number, most in enumerate((0, *ENTRY_COUNTS)):
             support = closed_support(more, most_entries=most) if most else support_of(trees.taxa, trees.topologies)
             file = Path(folder) / f"{number}.npz"
-            write_network(first_network(support, more if most else trees), file)
+            write_network(first_network(support, found.trees if most else trees), file)
             cases["closed" if most else "pairs", most] = str(path), str(file)
             sizes.append(support.entry_count)
         megabytes = [[other.call("network_memory", *case), network_memory(*case)] for case in cases.values()]

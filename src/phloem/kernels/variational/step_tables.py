@@ -42,7 +42,7 @@ class StepTables(NamedTuple):
     What the entries of a table have in `probabilities` is of this draw if the table was asked for, and a logarithm if
     the entry itself was. In rows of two: a rate divided by 1 - β₁^t, and 1 / √(1 - β₂^t); powers of β₁ and √β₂.
 
-    Python makes it of arrays (`addresses`), kernels of pointers (`tables_at`): fifteen arrays would take longer from
+    Python makes it of arrays (`addresses`), kernels of pointers (`tables_at`): so many arrays would take longer from
     one to the other than some kernels take, and an array in a tuple costs two atomic counts at every use.
     """
 
@@ -60,7 +60,7 @@ class StepTables(NamedTuple):
     starts: LongArray  # (tables + 1,)
     table_steps: LongArray  # (tables,)      the step of Adam up to which a table is up to date
     drawn: LongArray  # (tables,)            the draw that last asked for a table
-    counters: LongArray  # (5,)              see above
+    counters: LongArray  # (5,)              see `STEP` and those after it
     table_of: IntArray  # (parameters,)
     asked: IntArray  # (tables,)             tables that this draw asked for, in that order
 
