@@ -6,6 +6,11 @@ Needs PHLOEM_DATA. These are first steps, where all ten topologies differ; later
 
 compares steps and memory with a support of pairs and with a closed one, of the same bootstrap trees and, if the
 directory of a run is given, with that run's support and Q(τ); then closed supports of up to 50,000 clades.
+
+    python benchmarks/step.py --closures ALIGNMENT --against SOURCES
+
+compares steps and memory of another version with this one's, on closed supports of up to a million entries, made of
+trees of exploring chains, bootstrap trees and some neighbours.
 """
 
 import argparse
@@ -20,6 +25,7 @@ from functools import cache
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
@@ -34,15 +40,16 @@ from phloem.config import EvaluationConfig, InferConfig, ModelConfig, TrainingCo
 from phloem.data.patterns import compress
 from phloem.data.reading import read_alignment
 from phloem.inference.evaluation import draw_log_weights
+from phloem.inference.exploration import explore
 from phloem.inference.laplace import ParameterStart
 from phloem.inference.particles import Particles, doubly_reparameterized, vimco
-from phloem.inference.training import Adam, Training
+from phloem.inference.training import Training
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
 from phloem.tasks.infer import infer
 from phloem.tasks.run_files import build_model, build_target
 from phloem.tasks.support import read_samples
-from phloem.trees.generation import random_topologies
+from phloem.trees.generation import nni_neighbors, random_topologies
 from phloem.trees.sample import TreeSample, merge
 from phloem.trees.splits import distinct_splits
 from phloem.variational.families import FAMILIES
@@ -55,7 +62,9 @@ from phloem.variational.sbn import (
     collect_support,
     count_entries,
     frequent_topologies,
+    read_network,
     support_of,
+    write_network,
 )
 from rival import Rival
 from timing import Row, best_times, milliseconds, show, warm
@@ -68,7 +77,9 @@ FAMILY_GOAL = 1.06  # times a step with lognormals
 MODEL_GOAL = 1.25  # times a step whose model is fixed
 GOAL_SECONDS = {"edge": 3.2e-3, "split": 0.9e-3, "psp": 0.9e-3}
 CLOSURE_GOAL = 1.3  # times a step with pairs
+ENTRY_COUNTS = (50_000, 300_000, 720_000, 1_000_000)
 CLADE_COUNTS = (1_000, 5_000, 20_000, 50_000)
+FIRST_TREES = 200
 UNSEEN = 1e-9  # of a tree, for the entries that none of the trees uses from which steps draw
 EVALUATION_GOAL_SECONDS, START_GOAL_SECONDS, MEMORY_GOAL_MEGABYTES = 0.5, 10.0, 600
 
@@ -99,9 +110,9 @@ def step_turn(name: str, variant: str) -> float:
     return warm(training_of(name, variant).step)()
 
 
-def stage_times(model: JointModel, target: TreePosterior, rounds: int) -> np.ndarray:
+def stage_times(training: Training, rounds: int) -> np.ndarray:
     """Seconds of each stage, the best of some rounds: the step's own parts, called one by one."""
-    adams = Adam(model.network.parameters()), Adam(model.branches.parameters())
+    model, target, adams = training.model, training.target, training._adams().values()
     best = np.full(len(STAGES), np.inf)
     for number in range(rounds):
         marks = [time.perf_counter()]
@@ -134,7 +145,7 @@ def stage_times(model: JointModel, target: TreePosterior, rounds: int) -> np.nda
 
 
 def benchmark(name: str, variants: tuple[str, ...], rounds: int) -> None:
-    target, support = problem(name)
+    _, support = problem(name)
     taxa = len(support.taxa)
     table = Table(title=f"{name}: {taxa} taxa, {PARTICLES} particles, one core", title_justify="left", box=None)
     for heading in ("", "ms a step", "goal", "products", "ratio", "goal", *STAGES):
@@ -145,7 +156,7 @@ def benchmark(name: str, variants: tuple[str, ...], rounds: int) -> None:
         if variant not in ("split", "psp"):
             tasks["products"] = products(variant, taxa)
         times = best_times(tasks, rounds)
-        stages = stage_times(training.model, target, 2 * rounds)
+        stages = stage_times(training, 2 * rounds)
         goal = GOAL_SECONDS.get(variant) if name == "DS1" else None
         row = [variant, milliseconds(times["step"]), _verdict(times["step"], goal, "{:.1f}", 1000)]
         if "products" in times:
@@ -300,6 +311,82 @@ def _enough(trees: TreeSample, clades: int) -> int:
     return min(len(trees), int(np.searchsorted(known, clades)) + 1)
 
 
+@cache
+def target_of(path: str) -> TreePosterior:
+    """The posterior of an alignment."""
+    return TreePosterior(TreeLikelihood(compress(read_alignment(Path(path))), threads=1))
+
+
+@cache
+def turn_of(alignment: str, network: str) -> Callable[[], float]:
+    """Steps of a training with a network from a file that stays where it is."""
+    training = still_training(read_network(network), target_of(alignment), is_held=False)
+    return warm(training.step, time.process_time)
+
+
+def network_turn(alignment: str, network: str) -> float:
+    """Seconds of the processor for a step, after one that warms the caches."""
+    return turn_of(alignment, network)()
+
+
+def network_memory(alignment: str, network: str) -> float:
+    """The most megabytes that are added by training with a network from a file."""
+    return memory_of(lambda: read_network(network), target_of(alignment))[1]
+
+
+def compare_closures(path: Path, sources: Path, rounds: int) -> None:
+    """Steps of another version and of this one, in turns, with pairs and with closed supports of several sizes."""
+    target = target_of(str(path))
+    trees = frequent_topologies(phloem.bootstrap(read_alignment(path), method="embedded", threads=1), credible=0.95)
+    found = explore(target, [trees], chains=200, stream=RandomStream(1, "benchmark"))
+    neighbors = nni_neighbors(found.trees.topologies[:FIRST_TREES])  # rare splits, for more entries than chains find
+    more = merge([found.trees, trees, TreeSample(trees.taxa, neighbors, np.full(len(neighbors), UNSEEN), None)])
+    other = Rival(sources, "step")
+    shown = Table(title=f"{path.stem}: steps of {sources} and of this version", title_justify="left", box=None)
+    for heading in (
+        "",
+        "entries",
+        "ms before",
+        "ms now",
+        "ratio",
+        "median",
+        "to pairs: before",
+        "now",
+        "MB before",
+        "now",
+    ):
+        shown.add_column(heading, justify="right" if heading else "left")
+    with TemporaryDirectory() as folder:
+        cases: dict[tuple[str, int], tuple[str, str]] = {}
+        sizes = []
+        for number, most in enumerate((0, *ENTRY_COUNTS)):
+            support = closed_support(more, most_entries=most) if most else support_of(trees.taxa, trees.topologies)
+            file = Path(folder) / f"{number}.npz"
+            write_network(first_network(support, found.trees if most else trees), file)
+            cases["closed" if most else "pairs", most] = str(path), str(file)
+            sizes.append(support.entry_count)
+        megabytes = [[other.call("network_memory", *case), network_memory(*case)] for case in cases.values()]
+        turns = [
+            [[other.call("network_turn", *case), network_turn(*case)] for case in cases.values()] for _ in range(rounds)
+        ]
+    seconds = np.array(turns)  # (rounds, cases, 2)
+    best, pairs = seconds.min(axis=0), np.median(seconds / seconds[:, :1], axis=0)
+    typical = np.median(seconds[:, :, 1] / seconds[:, :, 0], axis=0)
+    for number, (what, _) in enumerate(cases):
+        before, now = best[number]
+        shown.add_row(
+            what,
+            f"{sizes[number]:,}",
+            milliseconds(before),
+            milliseconds(now),
+            f"{now / before:.2f}",
+            f"{typical[number]:.2f}",
+            *(f"{ratio:.2f}" for ratio in pairs[number]),
+            *(f"{part:.0f}" for part in megabytes[number]),
+        )
+    Console(width=150, highlight=False).print(shown, "")
+
+
 def memory_of(start: Start, target: TreePosterior) -> tuple[float, float]:
     """The most megabytes that making a network adds, and then training it: of a copy of this process, for it alone."""
     receiver, sender = get_context("fork").Pipe(duplex=False)
@@ -357,6 +444,10 @@ if __name__ == "__main__":
     options = parser.parse_args()
     if options.first_step:
         first_step(options.first_step)
+        sys.exit()
+    if options.closures and options.against:
+        torch.set_num_threads(1)
+        compare_closures(options.closures, options.against, options.rounds)
         sys.exit()
     if options.closures:
         torch.set_num_threads(1)

@@ -123,6 +123,40 @@ def test_a_network_is_held_while_lengths_are_trained_and_fitted_in_the_end():
     assert torch.equal(resumed.model.branches.table, branches.table)
 
 
+def test_a_state_from_before_tables_were_left_for_later_has_all_of_them_up_to_date():
+    network = example("split")[0].network
+    states = []
+    for is_earlier in (False, True):
+        model, target = example("split")
+        training = Training(model, target, PLAIN, seed=1)
+        for _ in range(30):
+            training.step()
+        assert torch.isfinite(model.network.logits).all()  # whoever reads them brings them up to date
+        state = {name: array.copy() for name, array in training.state().items()}
+        if is_earlier:
+            del state["topology_adam.table_steps"], state["topology_adam.recent"]
+        resumed = Training(*example("split"), PLAIN, seed=1)
+        resumed.restore(state)
+        assert torch.equal(resumed.model.network.logits, model.network.logits)
+        for _ in range(20):
+            resumed.step()
+        states.append(resumed.model.network.logits.detach().clone())
+    torch.testing.assert_close(states[0], states[1], rtol=1e-12, atol=1e-12)
+    assert not torch.equal(states[0], network.logits)
+
+
+def test_two_trainings_of_one_model_take_turns():
+    """Each leaves the network up to date when the other one steps."""
+    model, target = example("split")
+    one, other = (Training(model, target, PLAIN, seed=seed) for seed in (1, 2))
+    for _ in range(10):
+        assert not one.step().skipped
+        assert not other.step().skipped
+    steps = [training.state()["topology_adam.table_steps"] for training in (one, other)]
+    assert (steps[0] == 10).all()
+    assert (steps[1] > 0).any()
+
+
 def test_another_training_starts_where_a_held_one_did():
     model, target = example("split")
     for held in (False, True):

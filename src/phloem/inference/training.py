@@ -5,7 +5,7 @@ A step is a function of the parameters, the seed and its own number, so a resume
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -22,13 +22,14 @@ from phloem.inference.evaluation import draw_log_weights
 from phloem.inference.laplace import ParameterStart
 from phloem.inference.particles import ESTIMATORS, Estimator, Particles, check_same_taxa, doubly_reparameterized
 from phloem.inference.refitting import refit_topologies
-from phloem.kernels.training import adam_update
+from phloem.kernels.training import DECAY, EPSILON, SQUARE_DECAY, adam_update
 from phloem.random_streams import RandomStream
 from phloem.runs.driver import Trainable, report_steps, take_steps
 from phloem.runs.history import History
 from phloem.target.posterior import TreePosterior
 from phloem.target.priors import UniformPrior
 from phloem.variational.joint import DrawGradients, JointModel
+from phloem.variational.training import TableAdam
 
 HELD_RAMP = 0.4  # of what the settings say: no modes must be found, only lengths that fit
 THETA_RATE_FACTOR = 3.0  # of the rate for branch lengths: there are few parameters, and they begin near their places
@@ -36,7 +37,6 @@ HELD, LOGITS = "is_held", "model.network.logits"  # in the state
 CENTER, FACTOR = "model.theta.center", "model.theta.factor"
 WINDOW = 10  # reports at full temperature that decide whether training stops
 LEAST_RISE = 0.05  # nats over the window: less than the error of most marginal likelihoods
-DECAY, SQUARE_DECAY, EPSILON = 0.9, 0.999, 1e-8  # of Adam
 
 
 class Decaying(Protocol):
@@ -201,7 +201,7 @@ class Training(Trainable):
         self._stream = RandomStream(seed, "training")
         self._estimator = estimator or ESTIMATORS[config.estimator]
         self._is_refitted = np.zeros(1, np.bool_)
-        self._topology_adam = Adam(model.network.parameters())
+        self._topology_adam = TableAdam(model.network)
         self._branch_adam = Adam(model.branches.parameters(), clipping=config.clipping)
         # Q(θ) begins near the posterior, from which a tempered likelihood would lead it away: it moves later.
         self._theta_adam = None if model.theta is None else Adam(model.theta.parameters(), clipping=config.clipping)
@@ -225,6 +225,7 @@ class Training(Trainable):
 
     def gradients(self, number: int, inverse_temperature: float) -> float:
         """Set the parameters' gradients for a step, negated as Adam descends; returns the bound."""
+        self.model.network.train_with(self._topology_adam)
         if self.held:
             self.model.network.hold()
         doubly = self.config.doubly_reparameterized
@@ -253,7 +254,7 @@ class Training(Trainable):
     def state(self) -> dict[str, AnyArray]:
         """Everything the next step depends on besides the config, the seed and the target."""
         return {
-            **{f"model.{name}": tensor.detach().numpy() for name, tensor in self.model.state_dict().items()},
+            **{f"model.{name}": tensor.detach().numpy() for name, tensor in self._tensors()},
             **{
                 f"{name}_adam.{part}": array
                 for name, adam in self._adams().items()
@@ -264,14 +265,23 @@ class Training(Trainable):
             **({"is_refitted": self._is_refitted} if self.config.refit else {}),
         }
 
-    def _adams(self) -> dict[str, Adam]:
-        found = {"topology": self._topology_adam, "branch": self._branch_adam}
+    def _tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """The model's tensors as they are: its state dictionary would bring Q(τ) up to date, and round on the way."""
+        yield from self.model.named_parameters(remove_duplicate=False)
+        yield from self.model.named_buffers(remove_duplicate=False)
+
+    def _adams(self) -> dict[str, Adam | TableAdam]:
+        found: dict[str, Adam | TableAdam] = {"topology": self._topology_adam, "branch": self._branch_adam}
         return found if self._theta_adam is None else {**found, "theta": self._theta_adam}
 
     def restore(self, state: dict[str, AnyArray]) -> None:
         """Continue from a state."""
         self.model.network.release()
-        super().restore({HELD: np.array([False]), **state})  # earlier versions held nothing
+        mine = self.state()
+        # Earlier versions held nothing, and left no tables for later.
+        steps = np.broadcast_to(state.get("topology_adam.step_counts", 0), mine["topology_adam.table_steps"].shape)
+        earlier = {HELD: np.array([False]), "topology_adam.table_steps": steps}
+        super().restore({**earlier, "topology_adam.recent": np.zeros_like(mine["topology_adam.recent"]), **state})
         self.config = self._followed()
 
     @property

@@ -10,6 +10,7 @@ import numpy as np
 from phloem.arrays import FloatArray, LongArray, RealArray
 from phloem.kernels.jit import at, from_address, kernel, vector_kernel, wide_vectors
 
+DECAY, SQUARE_DECAY, EPSILON = 0.9, 0.999, 1e-8  # of Adam
 LANES = 16  # partial sums side by side, so that sums are vectorised and still have a fixed order
 
 

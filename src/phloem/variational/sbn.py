@@ -7,7 +7,7 @@ collected from tree samples; last the files of both. Networks are fitted to tree
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast, final
+from typing import Any, NamedTuple, Protocol, cast, final
 
 import numpy as np
 import torch
@@ -148,6 +148,20 @@ class TopologyDraw(NamedTuple):
     indices: SubsplitIndices
 
 
+class Scoring(Protocol):
+    """Log-probabilities that are still to be computed, and the way back from their gradients to the logits."""
+
+    def values(self) -> Tensor: ...
+    def backward(self, output_gradient: Tensor, /) -> None: ...
+
+
+class Trainer(Protocol):
+    """What draws from a network in training, and may be behind with tables that no draw asked for."""
+
+    def sample_scored(self, count: int, *, stream: RandomStream) -> tuple[TopologyBatch, Scoring, SubsplitIndices]: ...
+    def catch_up(self) -> None: ...
+
+
 class SubsplitNetwork(nn.Module):
     """Q(τ): the probability of an unrooted topology is the sum over its 2n-3 rootings.
 
@@ -170,6 +184,32 @@ class SubsplitNetwork(nn.Module):
             )
         self.logits = nn.Parameter(logits)
         self._held: Tables | None = None
+        self._trainer: Trainer | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """`logits` are up to date whenever they are read, though training leaves most of them for later."""
+        if name == "logits":
+            self.catch_up()
+        return super().__getattr__(name)
+
+    def _save_to_state_dict(self, *arguments: Any, **options: Any) -> None:
+        self.catch_up()
+        super()._save_to_state_dict(*arguments, **options)
+
+    def _load_from_state_dict(self, *arguments: Any, **options: Any) -> None:
+        self.catch_up()
+        super()._load_from_state_dict(*arguments, **options)
+
+    def catch_up(self) -> None:
+        """Bring tables up to date that training has left for later."""
+        if (trainer := self.__dict__.get("_trainer")) is not None:
+            trainer.catch_up()
+
+    def train_with(self, trainer: Trainer) -> None:
+        """Leave draws with gradients to it from now on."""
+        if self._trainer is not trainer:
+            self.catch_up()
+            self._trainer = trainer
 
     def hold(self) -> None:
         """Leave the logits as they are until `release`: they get no gradients, and large tables are made once."""
@@ -194,11 +234,17 @@ class SubsplitNetwork(nn.Module):
 
     def draw(self, count: int, *, stream: RandomStream) -> TopologyDraw:
         """Sample topologies and compute their log-probabilities, with one softmax for both."""
-        topologies, log_prob, indices = self.sample_scored(count, stream=stream)
+        topologies, log_prob, indices = self._sample_scored(count, stream)
         return TopologyDraw(topologies, log_prob.recorded(), indices)
 
-    def sample_scored(self, count: int, *, stream: RandomStream) -> tuple[TopologyBatch, Application, SubsplitIndices]:
+    def sample_scored(self, count: int, *, stream: RandomStream) -> tuple[TopologyBatch, Scoring, SubsplitIndices]:
         """Like `draw`, with log-probabilities that are still to be computed."""
+        logits = self._parameters["logits"]
+        if self._trainer is not None and logits is not None and logits.requires_grad and len(logits):
+            return self._trainer.sample_scored(count, stream=stream)
+        return self._sample_scored(count, stream)
+
+    def _sample_scored(self, count: int, stream: RandomStream) -> tuple[TopologyBatch, Application, SubsplitIndices]:
         tables = self.tables()
         topologies = self._sample(count, stream, tables)
         indices = self.support.indices(topologies)
@@ -218,21 +264,7 @@ class SubsplitNetwork(nn.Module):
         return self._log_prob(self.support.indices(topologies), self.tables(), roots)
 
     def _sample(self, count: int, stream: RandomStream, tables: Tables) -> TopologyBatch:
-        if count < 0:
-            raise BadArgument(f"subsplit network: cannot sample {count} topologies. Give 0 or more.")
-        support = self.support
-        parents = np.empty((count, 2 * len(support.taxa) - 2), np.int32)
-        kernels.sample_trees(
-            tables.probabilities,
-            support.starts,
-            support.children,
-            len(support.taxa),
-            stream.key(),
-            stream.step,
-            stream.particle,
-            parents,
-        )
-        return TopologyBatch.from_canonical(parents)
+        return sample_topologies(self.support, count, stream, tables, None)
 
     def _log_prob(self, indices: SubsplitIndices, tables: Tables, roots: LongArray | None) -> Tensor:
         result: Tensor = _LogProbability(self.support, indices, tables, roots)(self.logits)
@@ -256,6 +288,27 @@ def normalize_tables(support: SubsplitSupport, logits: Tensor) -> Tables:
     log_sums = torch.from_numpy(sums).log().numpy()
     kernels.scale_tables(sums, log_sums, starts, probabilities, log_probabilities)
     return Tables(probabilities, log_probabilities)
+
+
+def sample_topologies(
+    support: SubsplitSupport, count: int, stream: RandomStream, tables: Tables, trained: LongArray | None
+) -> TopologyBatch:
+    """Topologies drawn from tables. trained: where they are in memory, if they are made when a draw asks for them."""
+    if count < 0:
+        raise BadArgument(f"subsplit network: cannot sample {count} topologies. Give 0 or more.")
+    parents = np.empty((count, 2 * len(support.taxa) - 2), np.int32)
+    kernels.sample_trees(
+        tables.probabilities,
+        support.starts,
+        support.children,
+        len(support.taxa),
+        stream.key(),
+        stream.step,
+        stream.particle,
+        parents,
+        trained,
+    )
+    return TopologyBatch.from_canonical(parents)
 
 
 def log_rootings(indices: SubsplitIndices, tables: Tables) -> FloatArray:

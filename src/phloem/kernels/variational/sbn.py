@@ -13,6 +13,7 @@ from phloem.arrays import FloatArray, IntArray, LongArray, WordArray
 from phloem.kernels.jit import Pointer, at, kernel
 from phloem.kernels.philox import fill_uniform
 from phloem.kernels.trees.canonical import write_canonical
+from phloem.kernels.variational.step_tables import TABLES, ask, tables_at
 from phloem.kernels.variational.subsplits import branch_at, other_slot, slot_of
 
 
@@ -85,16 +86,20 @@ def sample_trees(
     step: int,
     first_particle: int,
     parents: IntArray,
+    trained: LongArray | None,
 ) -> None:
     """Fill parents (batch, 2n-2) with canonical trees, each drawn with the random numbers of its particle.
 
-    children[entry] are the tables of its two halves, or -1 - taxon for a single taxon.
+    children[entry] are the tables of its two halves, or -1 - taxon for a single taxon. trained: the addresses
+    of tables in training, if probabilities are to be asked for.
     """
     numbers = np.empty(leaf_count - 1)
     raw = np.empty(2 * leaf_count - 1, np.int32)
     no_lengths = np.zeros(2 * leaf_count - 1)
     scratch = np.empty((4, 2 * leaf_count - 1), np.int32)
     waiting = np.empty((leaf_count, 2), np.int64)  # tables still to be drawn from, and the nodes above
+    if trained is not None:
+        own = tables_at(trained)
     for tree in range(len(parents)):
         fill_uniform(key, first_particle + tree, step, numbers)
         node = leaf_count
@@ -103,6 +108,8 @@ def sample_trees(
         while depth > 0:
             depth -= 1
             table, raw[node] = waiting[depth, 0], waiting[depth, 1]
+            if trained is not None and table < own.counters[TABLES]:
+                ask(own, table)
             entry = draw_entry(probabilities, starts[table], starts[table + 1], numbers[node - leaf_count])
             for half in range(2):
                 child = children[entry, half]
@@ -213,9 +220,10 @@ def count_entries(
     tree_weights: FloatArray,
     counts: FloatArray,
 ) -> None:
-    """Add to counts (entries,) how often each is used, over trees with weights and rootings with shares in them.
+    """Add to counts how often each entry is used, over trees with weights and rootings with shares in them.
 
-    A sister other than the complement is used by all roots beyond the third branch of the neighbour.
+    counts: of all entries, or of those with parameters. A sister other than the complement is used by all roots beyond
+    the third branch of the neighbour.
     """
     batch, branches = splits.shape
     nodes = branches + 1
@@ -227,7 +235,7 @@ def count_entries(
         tree_neighbors = at(neighbors, tree * nodes * 3)
         for branch in range(branches):
             weights[branch] = tree_weights[tree] * shares[tree, branch]
-            add_count(totals, splits[tree, branch], weights[branch])
+            add_count(totals, len(counts), splits[tree, branch], weights[branch])
         for node in range(leaf_count, nodes):
             for slot in range(1, 3):
                 child = tree_neighbors[3 * node + slot]
@@ -246,17 +254,17 @@ def count_entries(
                 neighbor = tree_neighbors[3 * node + slot]
                 used = at(entries, 3 * (3 * (tree * (nodes - leaf_count) + node - leaf_count) + slot))
                 branch, _ = branch_at(tree_neighbors, nodes, node, slot)
-                add_count(totals, used[0], weights[branch])
+                add_count(totals, len(counts), used[0], weights[branch])
                 if neighbor >= leaf_count:
                     back = slot_of(tree_neighbors, neighbor, node)
-                    add_count(totals, used[1], beyond[neighbor, other_slot(back, 2)])
-                    add_count(totals, used[2], beyond[neighbor, other_slot(back, 1)])
+                    add_count(totals, len(counts), used[1], beyond[neighbor, other_slot(back, 2)])
+                    add_count(totals, len(counts), used[2], beyond[neighbor, other_slot(back, 1)])
 
 
 @kernel
-def add_count(counts: Pointer, entry: int, weight: float) -> None:
+def add_count(counts: Pointer, size: int, entry: int, weight: float) -> None:
     """Count an entry if it is in the support; rootings that need others have weight zero."""
-    if entry >= 0:
+    if 0 <= entry < size:
         counts[entry] += weight
 
 
