@@ -18,9 +18,11 @@ from phloem.arrays import FloatArray, IntArray, LongArray
 from phloem.errors import BadArgument
 from phloem.inference.draws import Draws, resample
 from phloem.inference.evaluation import CHUNK_NODES
+from phloem.inference.sharing import stream_from, stream_values
 from phloem.kernels.likelihood.pruning import Rates
 from phloem.kernels.search.chain import ChainTables
 from phloem.random_streams import RandomStream
+from phloem.runs.ranks import ALONE, Parcel, Ranks, Task
 from phloem.search.surface import SearchTree, Surface
 from phloem.target.partitioned import PartitionedModel
 from phloem.target.posterior import TreePosterior
@@ -135,7 +137,7 @@ class _States(NamedTuple):
 
     @classmethod
     def at(cls, starts: ChainStarts, tree: SearchTree, stream: RandomStream) -> "_States":
-        """The chains at their starts. Which child is the first, and where the walk begins, is random."""
+        """All chains at their starts. Which child is the first, and where the walk begins, is random."""
         count, nodes = len(starts.topologies), starts.topologies.node_count
         states = cls(
             np.empty((count, nodes), np.int32),
@@ -174,24 +176,76 @@ def run_chains(
     stream: RandomStream,
     threads: int = 1,
     progress: Callable[[float], None] | None = None,
+    ranks: Ranks = ALONE,
 ) -> ChainTrees:
     """Run a chain from every start. The same stream gives the same trees, on any number of threads.
 
-    rounds: of each chain, the first quarter of which is left out.
+    rounds: of each chain, the first quarter of which is left out. ranks: share the chains out.
     """
     prior, model = target.prior, target.likelihood.model
     if not can_run_chains(target) or not isinstance(prior, LengthPrior) or isinstance(model, PartitionedModel):
         raise BadArgument("chains: they know phloem's own priors on lengths, and one model for all sites.")
     if rounds < 1:
         raise BadArgument(f"{rounds} rounds: ask for at least one.")
-    chains, nodes = len(starts.topologies), starts.topologies.node_count
+    chains, size = len(starts.topologies), ranks.size
+    parts = [
+        ChainPart(starts, rounds, stream, rank * chains // size, (rank + 1) * chains // size)
+        for rank in range(min(size, chains))
+    ]
+    found = [*ranks.each(CHAINS, parts, lambda part: run_part(target, part, threads=threads, progress=progress))]
+    left_out, every, rows = kept_rounds(chains, rounds, starts.topologies.node_count)
+    interchanges, regrafts = np.sum([part.changes for part in found], axis=0) / (chains * (left_out + rows * every))
+    return ChainTrees(
+        taxa,
+        TopologyBatch.concatenate([part.topologies for part in found]),
+        np.concatenate([part.branch_lengths for part in found]),
+        np.concatenate([part.log_joint for part in found]),
+        chains,
+        left_out + rows * every,
+        every,
+        starts.distinct,
+        float(interchanges),
+        float(regrafts) / REGRAFTS,
+        np.concatenate([part.theta for part in found]),
+    )
+
+
+class ChainPart(NamedTuple):
+    """Some of the chains to run."""
+
+    starts: ChainStarts  # of all of them
+    rounds: int
+    stream: RandomStream
+    first: int
+    end: int  # after the last
+
+
+class ChainPaths(NamedTuple):
+    """The kept trees of some chains, one chain after the other."""
+
+    topologies: TopologyBatch
+    branch_lengths: FloatArray  # (trees, 2n-3)
+    log_joint: FloatArray  # (trees,)
+    theta: FloatArray  # (trees, dimension)
+    changes: LongArray  # (2,)  interchanges and regrafts
+
+
+def run_part(
+    target: TreePosterior, part: ChainPart, *, threads: int, progress: Callable[[float], None] | None = None
+) -> ChainPaths:
+    """Run some of the chains, as they would run beside the others."""
+    starts, rounds, stream, chosen = part.starts, part.rounds, part.stream, slice(part.first, part.end)
+    prior, model = target.prior, target.likelihood.model
+    assert isinstance(prior, LengthPrior)
+    assert isinstance(model, SubstitutionModel)
+    nodes = starts.topologies.node_count
     terms = prior.terms(starts.topologies.branch_count)
     surface = Surface(target.likelihood.patterns, model, states_differ=target.parameters is not None)
-    left_out, every, rows = kept_rounds(chains, rounds, nodes)
-    states = _States.at(starts, SearchTree(surface), stream)
-    key = stream.named("moves").key()
+    left_out, every, rows = kept_rounds(len(starts.topologies), rounds, nodes)
+    states = _States._make(array[chosen] for array in _States.at(starts, SearchTree(surface), stream))
+    chains, key = len(states.parents), stream.named("moves").key()
     parents, lengths = np.empty((chains, rows, nodes), np.int32), np.empty((chains, rows, nodes))
-    models = _ChainModels(target, starts, stream.named("theta"))
+    models = _ChainModels(target, starts, chosen, stream.named("theta"))
     theta = np.empty((chains, rows, target.dimension))
 
     def advance(first_row: int, last_row: int, rounds_a_row: int) -> None:
@@ -228,31 +282,48 @@ def run_chains(
         if progress:
             progress(done / (left_out + rows * every))
     topologies, branch_lengths = _canonical(parents.reshape(-1, nodes), lengths.reshape(-1, nodes))
-    interchanges, regrafts = states.changes.sum(axis=0) / (chains * (left_out + rows * every))
     all_theta = theta.reshape(len(topologies), target.dimension)
-    return ChainTrees(
-        taxa,
-        topologies,
-        branch_lengths,
-        _log_joint(target, topologies, branch_lengths, all_theta),
-        chains,
-        left_out + rows * every,
-        every,
-        starts.distinct,
-        float(interchanges),
-        float(regrafts) / REGRAFTS,
-        all_theta,
-    )
+    log_joint = _log_joint(target, topologies, branch_lengths, all_theta)
+    return ChainPaths(topologies, branch_lengths, log_joint, all_theta, states.changes.sum(axis=0))
+
+
+def _pack_part(part: ChainPart) -> Parcel:
+    starts = part.starts
+    values = {"rounds": part.rounds, "first": part.first, "end": part.end, "distinct": starts.distinct}
+    arrays = {name: getattr(starts, name) for name in ("branch_lengths", "theta", "factor")}
+    return Parcel({**values, **stream_values(part.stream)}, {**arrays, "parent": starts.topologies.parent})
+
+
+def _unpack_part(parcel: Parcel) -> ChainPart:
+    values, arrays = parcel
+    topologies = TopologyBatch.from_canonical(arrays["parent"])
+    starts = ChainStarts(topologies, arrays["branch_lengths"], values["distinct"], arrays["theta"], arrays["factor"])
+    return ChainPart(starts, values["rounds"], stream_from(values), values["first"], values["end"])
+
+
+def _pack_paths(found: ChainPaths) -> Parcel:
+    columns = {name: getattr(found, name) for name in ("branch_lengths", "log_joint", "theta", "changes")}
+    return Parcel(arrays={"parent": found.topologies.parent, **columns})
+
+
+def _unpack_paths(parcel: Parcel) -> ChainPaths:
+    arrays = dict(parcel.arrays)
+    return ChainPaths(TopologyBatch.from_canonical(arrays.pop("parent")), **arrays)
+
+
+CHAINS: Task[ChainPart, ChainPaths] = Task("chains", _pack_part, _unpack_part, _pack_paths, _unpack_paths)
 
 
 class _ChainModels:
     """The model of every chain, where parameters are inferred: they move by Metropolis' rule while trees are held."""
 
-    def __init__(self, target: TreePosterior, starts: ChainStarts, stream: RandomStream) -> None:
+    def __init__(self, target: TreePosterior, starts: ChainStarts, chosen: slice, stream: RandomStream) -> None:
+        """chosen: which of the chains; random numbers are made for all, so that each has the same beside any others."""
         self._target = target
         self._factor = starts.factor
         self._random = stream.generator()
-        self.theta = starts.theta.copy()  # (chains, dimension)
+        self._chains, self._chosen = len(starts.theta), chosen
+        self.theta = starts.theta[chosen].copy()  # (chains, dimension)
 
     def rates(self) -> Rates:
         """The model of every chain as tables."""
@@ -263,11 +334,11 @@ class _ChainModels:
         """Move the parameters of every chain, whose trees are these."""
         here = _log_joint(self._target, topologies, branch_lengths, self.theta)
         for size in THETA_STEPS:
-            steps = self._random.standard_normal(self.theta.shape) @ self._factor.T
+            steps = self._random.standard_normal((self._chains, self.theta.shape[1]))[self._chosen] @ self._factor.T
             proposed = self.theta + size / math.sqrt(self._target.dimension) * steps
             there = _log_joint(self._target, topologies, branch_lengths, proposed)
             with np.errstate(invalid="ignore"):
-                accepted = np.log1p(-self._random.random(len(here))) < there - here
+                accepted = np.log1p(-self._random.random(self._chains)[self._chosen]) < there - here
             self.theta[accepted], here[accepted] = proposed[accepted], there[accepted]
 
 

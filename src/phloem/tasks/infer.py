@@ -33,12 +33,14 @@ from phloem.runs.checkpoints import Checkpoint, parse_interval
 from phloem.runs.directory import SavedRuns, claimed
 from phloem.runs.driver import Interrupted, RunOptions, RunRequest, Session, session, train
 from phloem.runs.history import History, check_tensorboard
+from phloem.runs.ranks import ALONE, Ranks
 from phloem.runs.several import complete_runs
 from phloem.search.replicates import alignment_hash
 from phloem.storage.files import check_can_write, write_text
 from phloem.target.free_parameters import model_in_words
 from phloem.target.posterior import Prior, TreePosterior
 from phloem.tasks.exports import make_exports
+from phloem.tasks.following import begin
 from phloem.tasks.mrbayes_file import MrBayesFile, mrbayes_file, renamed_in_words
 from phloem.tasks.mrbayes_settings import TAKEN, block_settings, load_with_block, with_models
 from phloem.tasks.opening import combine_runs
@@ -93,9 +95,12 @@ class InferRequest(NamedTuple):
     mrbayes_file: Path | None = None  # where alignment, model and priors go for MrBayes
 
 
-def run_inference(request: InferRequest, progress: Progress) -> Posterior:
-    """Infer a posterior, in a directory of its own that a stopped run resumes from."""
-    options = _checked(request.run.options)
+def run_inference(request: InferRequest, progress: Progress, ranks: Ranks = ALONE) -> Posterior:
+    """Infer a posterior, in a directory of its own that a stopped run resumes from.
+
+    ranks: share out what follows the support, and this process is the first of them.
+    """
+    options = _checked(request.run.options, ranks)
     if request.mrbayes_file is not None:
         _check_mrbayes_file(request.mrbayes_file, request.source)
     with session(infer_run(request.run.directory), request.run) as directory:
@@ -106,6 +111,7 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
         config = INFER.resolve(base=request.base or saved.config, preset=request.preset, settings=settings)
         config = request.own.recorded(config)
         saved.check_config(config, run_configs(config))
+        _check_particles(config, ranks)
         trees = _support_source(source, alignment, config, request, saved)
         patterns = compress(alignment, _partition(source, alignment, block, config, saved, progress))
         target = build_target(patterns, config, options.threads, own=request.own)
@@ -118,11 +124,16 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
             progress(Notice(f"{target.dimension:,} coordinates of model parameters take long: --link shares some"))
         if is_first_use:
             progress(Notice("the first use compiles phloem's kernels, which takes a minute, once", urgent=False))
+        if ranks.size > 1:
+            share = counted(config.training.particles, "particle")
+            progress(Notice(f"{ranks.size} processes share out the {share} of every step", urgent=False))
 
         provenance = _provenance(source, alignment, trees, request)
         if not request.run.force:  # before the bootstrap, so that a run that is stopped in it knows its settings
             directory.record(config, provenance, seed=config.seed, command=request.run.command)
-        collected = _collect(trees, target, saved, options, progress)
+        # Other ranks wait meanwhile, so the cores that this one shares with them are free.
+        threads = request.run.options.threads or physical_cores()
+        collected = _collect(trees, target, saved, threads, progress)
         inputs = RunInputs(source, patterns, collected.support, request.own)
         stays = collected.held and config.training.refit > 0  # without a last fit nothing else would train Q(τ)
         start = TrainingStart(collected.logits, stays, collected.theta)
@@ -147,11 +158,11 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
                 return posterior
         elif config.runs == 1:
             trainings[0].restore(checkpoints[0].training)
-            posterior = complete(directory, checkpoints[0], trainings[0], options, progress)
+            posterior = complete(directory, checkpoints[0], trainings[0], options, progress, ranks=ranks)
             posterior = replace(posterior, home=request.home)
         else:
-            if config.own:  # objects of this process
-                _complete_in_turn(runs, checkpoints, trainings, options, progress)
+            if config.own or ranks.size > 1:  # objects of this process, or all processes for one run
+                _complete_in_turn(runs, checkpoints, trainings, options, progress, ranks)
             else:
                 _complete_several(runs, options, progress)
             loaded = [load_posterior(run.path, home=request.home, own=request.own) for run in runs]
@@ -161,6 +172,7 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
                 runs=loaded,
                 threads=options.threads or 1,
                 progress=lambda share: progress(News(1, "chains", share)),
+                ranks=ranks,
             )
             if posterior.summary.check is not None:
                 progress(News(1, "done", 1.0))
@@ -177,12 +189,15 @@ def complete(
     *,
     number: int = 1,
     checked: bool = True,
+    ranks: Ranks = ALONE,
 ) -> Posterior:
     """Train from a checkpoint to the end, evaluate, and write the results.
 
-    number: of the run among several. checked: by chains, which check several runs together at their end.
+    number: of the run among several. checked: by chains, which check several runs together at their end. ranks: share
+    all of this out.
     """
     config, inputs = checkpoint.config, checkpoint.inputs
+    begin(ranks, checkpoint, training)
     write_support(inputs.support, run.path / SUPPORT)
     with single_threaded_products():
         reporter = Reporter(training, config.evaluation)
@@ -196,6 +211,7 @@ def complete(
             seed=config.seed,
             trained=training.steps_done * config.training.particles,
             progress=lambda phase, share: progress(News(number, phase, share, training.steps_done)),
+            ranks=ranks,
         )
         checked_draws = check_draws(
             measured.draws,
@@ -205,6 +221,7 @@ def complete(
             seed=config.seed,
             threads=options.threads or 1,
             progress=lambda share: progress(News(number, "chains", share, training.steps_done)),
+            ranks=ranks,
         )
     measured = checked_measurement(measured, checked_draws)
     results = Results.of(training, measured, finished=True, check=checked_draws.check)
@@ -239,13 +256,14 @@ def _complete_in_turn(
     trainings: Sequence[Training],
     options: RunOptions,
     progress: Progress,
+    ranks: Ranks,
 ) -> None:
     for number, (run, checkpoint, training) in enumerate(zip(runs, checkpoints, trainings, strict=True), 1):
         if is_finished(run):
             progress(News(number, "done", 1.0))
         else:
             training.restore(checkpoint.training)
-            complete(run, checkpoint, training, options, progress, number=number, checked=False)
+            complete(run, checkpoint, training, options, progress, number=number, checked=False, ranks=ranks)
 
 
 def run_configs(config: InferConfig) -> list[InferConfig]:
@@ -253,12 +271,20 @@ def run_configs(config: InferConfig) -> list[InferConfig]:
     return [replace(config, runs=1, seed=config.seed + number) for number in range(config.runs)]
 
 
-def _checked(options: RunOptions) -> RunOptions:
+def _checked(options: RunOptions, ranks: Ranks) -> RunOptions:
     if options.threads is not None and options.threads < 1:
         raise BadArgument(f"--threads {options.threads}: at least 1 is needed.")
     if options.tensorboard:
         check_tensorboard()
-    return options._replace(threads=options.threads or physical_cores())
+    return options._replace(threads=options.threads or ranks.threads or physical_cores())
+
+
+def _check_particles(config: InferConfig, ranks: Ranks) -> None:
+    particles = config.training.particles
+    if particles < ranks.size:
+        raise BadArgument(
+            f"--particles {particles}: {ranks.size} processes cannot share them out. Start no more than {particles}."
+        )
 
 
 def _find_saved(directory: InferSession, progress: Progress) -> Saved:
@@ -411,7 +437,7 @@ def _provenance(
 
 
 def _collect(
-    trees: SupportSource | None, target: TreePosterior, saved: Saved, options: RunOptions, progress: Progress
+    trees: SupportSource | None, target: TreePosterior, saved: Saved, threads: int, progress: Progress
 ) -> Collected:
     """The support, which must be that of the checkpoints."""
     if trees is None:
@@ -421,7 +447,7 @@ def _collect(
         return Collected(saved.first.inputs.support, start.logits, None, start.held, start.theta)
     if trees.bootstrap:
         progress(Notice(trees.bootstrap, urgent=False))
-    collected = trees.collect(target, options.threads, progress=lambda phase, share: progress(News(1, phase, share)))
+    collected = trees.collect(target, threads, progress=lambda phase, share: progress(News(1, phase, share)))
     support = collected.support
     if support.splits_left_out:
         left_out = counted(support.splits_left_out, "split")
