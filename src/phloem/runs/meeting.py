@@ -34,10 +34,10 @@ from phloem.errors import BadArgument, ProgramProblem, printable
 from phloem.interrupts import REQUESTS, held
 from phloem.runs.ranks import ALONE, Parcel, Ranks, Request, Result, Task
 from phloem.runs.wires import Message, Wire, encode
-from phloem.threads import physical_cores
 
 MEETING_SECONDS = 120.0  # for all processes to come: a batch system starts them within moments
 GREETING_SECONDS = 10.0  # for one that has come to say who it is
+ASKING_SECONDS, POLLING_SECONDS = 2.0, 0.1
 LONGEST_GREETING = 1_000_000  # bytes
 STEP_MINUTES = 60.0  # for the sums of a step, as one host may have to compile what another has compiled before
 NOTICING_SECONDS = 2.0  # for a process to notice by itself what its connections know already
@@ -87,9 +87,9 @@ class RankLost(KeyboardInterrupt):
 class Members(Ranks):
     """Ranks of which there are several: sums over all of them."""
 
-    def __init__(self, place: Place, threads: int) -> None:
+    def __init__(self, place: Place, sharing: int) -> None:
         self.rank, self.size = place.rank, place.size
-        self.threads = threads
+        self.sharing = sharing
 
     def gathered(self, own: FloatArray, count: int) -> FloatArray:
         """The values of all particles, (count,), from those of the own share."""
@@ -123,8 +123,8 @@ class Members(Ranks):
 class Leader(Members):
     """Rank 0 of several. A rank that is gone, or that failed, ends the run like a request to stop."""
 
-    def __init__(self, place: Place, threads: int, wires: Mapping[int, Wire]) -> None:
-        super().__init__(place, threads)
+    def __init__(self, place: Place, sharing: int, wires: Mapping[int, Wire]) -> None:
+        super().__init__(place, sharing)
         self._wires = wires
         self._inboxes: dict[int, SimpleQueue[Message | None]] = {rank: SimpleQueue() for rank in wires}
         self._noticed, self._failed, self._ended = Event(), Event(), Event()
@@ -219,8 +219,8 @@ class Leader(Members):
 class Follower(Members):
     """A rank other than 0. It ends when rank 0 says so, or is gone itself."""
 
-    def __init__(self, place: Place, threads: int, wire: Wire) -> None:
-        super().__init__(place, threads)
+    def __init__(self, place: Place, sharing: int, wire: Wire) -> None:
+        super().__init__(place, sharing)
         self._wire = wire
         self._inbox: SimpleQueue[Message] = SimpleQueue()
         Thread(target=self._listen, daemon=True).start()
@@ -307,21 +307,30 @@ def meet(place: Place, *, seconds: float = MEETING_SECONDS) -> Leader | Follower
 def _find_store(place: Place, deadline: float) -> Store:
     """Where ranks leave notes for each other: that of rank 0, or of its launcher."""
     is_ours = place.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    try:
+        if not is_ours:
+            _wait_until_there(place, deadline)
+        patience = timedelta(seconds=GREETING_SECONDS)
+        found = TCPStore(place.host, place.port, is_master=is_ours, timeout=patience, wait_for_workers=False)
+    except (OSError, RuntimeError) as problem:
+        what = "rank 0 cannot listen there" if is_ours else "rank 0 is not there"
+        raise ProgramProblem(
+            f"rank {place.rank} of {place.size}: MASTER_ADDR and MASTER_PORT say {place.host}, port {place.port}, and "
+            f"{what} ({_first_line(problem)}). Unset WORLD_SIZE for a run of one process."
+        ) from None
+    return PrefixStore(f"phloem/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", found)
+
+
+def _wait_until_there(place: Place, deadline: float) -> None:
+    """Wait for whoever listens there. Torch would wait too, with pages of complaints and deaf to Ctrl-C."""
     while True:
         try:
-            found = TCPStore(
-                place.host, place.port, is_master=is_ours, timeout=timedelta(seconds=1), wait_for_workers=False
-            )
-            attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-            return PrefixStore(f"phloem/{attempt}", found)
-        except (RuntimeError, ValueError) as problem:  # it tries for a second, and can be interrupted between
-            if is_ours or time.monotonic() > deadline:
-                where = f"{place.host}, port {place.port}"
-                what = "cannot listen there" if is_ours else "rank 0 is not there"
-                raise ProgramProblem(
-                    f"rank {place.rank} of {place.size}: MASTER_ADDR and MASTER_PORT say {where}, and {what} "
-                    f"({_first_line(problem)}). Unset WORLD_SIZE for a run of one process."
-                ) from None
+            socket.create_connection((place.host, place.port), timeout=ASKING_SECONDS).close()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(POLLING_SECONDS)
 
 
 def _lead(place: Place, store: Store, deadline: float) -> Leader:
@@ -352,7 +361,7 @@ def _lead(place: Place, store: Store, deadline: float) -> Leader:
             )
     for rank, wire in wires.items():
         wire.send(WELCOME, Parcel({"sharing": _sharing(greetings, rank)}))
-    return Leader(place, _own_cores(_sharing(greetings, 0)), wires)
+    return Leader(place, _sharing(greetings, 0), wires)
 
 
 def _follow(place: Place, store: Store, deadline: float) -> Follower:
@@ -363,7 +372,7 @@ def _follow(place: Place, store: Store, deadline: float) -> Follower:
             wire = Wire(socket.create_connection((place.host, port), timeout=GREETING_SECONDS))
             wire.send(HERE, Parcel(_greeting(place.rank, token)))
             message = wire.receive(seconds=max(1.0, deadline - time.monotonic()) + GREETING_SECONDS)
-            return Follower(place, _own_cores(message.parcel.values["sharing"]), wire)
+            return Follower(place, message.parcel.values["sharing"], wire)
         except (RuntimeError, OSError, EOFError) as problem:
             if time.monotonic() > deadline or isinstance(problem, EOFError):
                 raise ProgramProblem(
@@ -403,10 +412,6 @@ def _sharing(greetings: Mapping[int, Mapping[str, Any]], rank: int) -> int:
         other["host"] == own["host"] and (other["cores"] == own["cores"] or bool({*other["cores"]} & {*own["cores"]}))
         for other in greetings.values()
     )
-
-
-def _own_cores(sharing: int) -> int:
-    return max(1, physical_cores() // sharing)
 
 
 def _first_line(problem: Exception) -> str:

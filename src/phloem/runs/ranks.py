@@ -15,6 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from torch import nn
 
 from phloem.arrays import AnyArray, FloatArray
+from phloem.threads import physical_cores
 
 Request = TypeVar("Request")
 Result = TypeVar("Result")
@@ -44,7 +45,11 @@ class Ranks:
     rank = 0
     size = 1
     failure: str | None = None  # which of them is gone or failed, and why
-    threads: int | None = None  # for this process, of the cores that it shares with other ranks
+    sharing = 1  # how many of them use this process's cores, itself included
+
+    def cores(self) -> int:
+        """How many cores are this process's share."""
+        return max(1, physical_cores() // self.sharing)
 
     def share(self, count: int) -> tuple[int, int]:
         """The first of `count` particles that are this rank's, and the first that are the next one's."""

@@ -59,7 +59,7 @@ from phloem.tasks.run_files import (
     write_results,
 )
 from phloem.tasks.support import Collected, SupportSource, Trees
-from phloem.threads import physical_cores, single_threaded_products
+from phloem.threads import single_threaded_products
 from phloem.trees.sample import TreeSample
 from phloem.variational.families import BranchDistribution
 from phloem.variational.sbn import SubsplitSupport, support_arrays, write_support
@@ -98,7 +98,7 @@ class InferRequest(NamedTuple):
 def run_inference(request: InferRequest, progress: Progress, ranks: Ranks = ALONE) -> Posterior:
     """Infer a posterior, in a directory of its own that a stopped run resumes from.
 
-    ranks: share out what follows the support, and this process is the first of them.
+    ranks: share out all but the bootstrap and what is written, and this process is the first of them.
     """
     options = _checked(request.run.options, ranks)
     if request.mrbayes_file is not None:
@@ -131,9 +131,7 @@ def run_inference(request: InferRequest, progress: Progress, ranks: Ranks = ALON
         provenance = _provenance(source, alignment, trees, request)
         if not request.run.force:  # before the bootstrap, so that a run that is stopped in it knows its settings
             directory.record(config, provenance, seed=config.seed, command=request.run.command)
-        # Other ranks wait meanwhile, so the cores that this one shares with them are free.
-        threads = request.run.options.threads or physical_cores()
-        collected = _collect(trees, target, saved, threads, progress)
+        collected = _collect(trees, target, saved, options.threads or 1, progress, ranks)
         inputs = RunInputs(source, patterns, collected.support, request.own)
         stays = collected.held and config.training.refit > 0  # without a last fit nothing else would train Q(τ)
         start = TrainingStart(collected.logits, stays, collected.theta)
@@ -276,7 +274,7 @@ def _checked(options: RunOptions, ranks: Ranks) -> RunOptions:
         raise BadArgument(f"--threads {options.threads}: at least 1 is needed.")
     if options.tensorboard:
         check_tensorboard()
-    return options._replace(threads=options.threads or ranks.threads or physical_cores())
+    return options._replace(threads=options.threads or ranks.cores())
 
 
 def _check_particles(config: InferConfig, ranks: Ranks) -> None:
@@ -437,7 +435,12 @@ def _provenance(
 
 
 def _collect(
-    trees: SupportSource | None, target: TreePosterior, saved: Saved, threads: int, progress: Progress
+    trees: SupportSource | None,
+    target: TreePosterior,
+    saved: Saved,
+    threads: int,
+    progress: Progress,
+    ranks: Ranks,
 ) -> Collected:
     """The support, which must be that of the checkpoints."""
     if trees is None:
@@ -447,7 +450,9 @@ def _collect(
         return Collected(saved.first.inputs.support, start.logits, None, start.held, start.theta)
     if trees.bootstrap:
         progress(Notice(trees.bootstrap, urgent=False))
-    collected = trees.collect(target, threads, progress=lambda phase, share: progress(News(1, phase, share)))
+    collected = trees.collect(
+        target, threads, progress=lambda phase, share: progress(News(1, phase, share)), ranks=ranks
+    )
     support = collected.support
     if support.splits_left_out:
         left_out = counted(support.splits_left_out, "split")

@@ -175,33 +175,40 @@ def restore_training(checkpoint: InferCheckpoint, target: TreePosterior) -> Trai
 
 def _pack(inputs: RunInputs) -> Sealed:
     support = support_arrays(inputs.support)
-    taxa = support.pop("taxa").tolist()
+    del support["taxa"]  # which are those of the patterns
+    arrays, texts = pack_patterns(inputs.patterns)
+    return Sealed({**prefixed("support", support), **arrays}, {"source": inputs.source, **texts})
+
+
+def _unpack(found: Sealed, _config: InferConfig, path: Path) -> RunInputs:
+    patterns = unpack_patterns(found)
+    support = {"taxa": np.array(patterns.taxa), **without_prefix("support", found.arrays)}
+    return RunInputs(found.texts["source"], patterns, support_from(path, support))
+
+
+def pack_patterns(patterns: SitePatterns) -> Sealed:
+    """Site patterns as arrays and texts."""
     arrays: dict[str, AnyArray] = {
-        **prefixed("support", support),
-        "patterns.states": inputs.patterns.states,
-        "patterns.counts": inputs.patterns.counts,
-        "patterns.sites": inputs.patterns.pattern_of_site,
+        "patterns.states": patterns.states,
+        "patterns.counts": patterns.counts,
+        "patterns.sites": patterns.pattern_of_site,
     }
-    texts = {"source": inputs.source, "taxa": json.dumps(taxa)}
-    if (partition := inputs.patterns.partition) is not None:
+    texts = {"taxa": json.dumps(patterns.taxa)}
+    if (partition := patterns.partition) is not None:
         arrays["patterns.parts"] = partition.part_of_site
         texts["partition"] = json.dumps([partition.names, partition.models])
     return Sealed(arrays, texts)
 
 
-def _unpack(found: Sealed, _config: InferConfig, path: Path) -> RunInputs:
+def unpack_patterns(found: Sealed) -> SitePatterns:
+    """The patterns, from what holds them and maybe more."""
     arrays, texts = found
-    taxa = json.loads(texts["taxa"])
     patterns = (arrays["patterns.states"], arrays["patterns.counts"], arrays["patterns.sites"])
     partition = None
     if "partition" in texts:
         names, models = (tuple(column) for column in json.loads(texts["partition"]))
         partition = SitePartition(names, arrays["patterns.parts"], models)
-    return RunInputs(
-        source=texts["source"],
-        patterns=SitePatterns(tuple(taxa), *patterns, partition),
-        support=support_from(path, {"taxa": np.array(taxa), **without_prefix("support", arrays)}),
-    )
+    return SitePatterns(tuple(json.loads(texts["taxa"])), *patterns, partition)
 
 
 INFER_RUNS: RunKind[InferConfig, RunInputs] = RunKind(
