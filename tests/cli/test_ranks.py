@@ -74,7 +74,7 @@ def test_a_killed_rank_ends_the_others_with_a_line_and_the_run_resumes_on_anothe
     assert_says(line, "rank 2 is gone … saved at step 25 … --resume")
     assert other[1:] == ("", "")
 
-    leader, *others = start(2, "many", code={0: at_step(32, DIE)}, *["--resume"])
+    leader, *others = start(2, "many", "--resume", code={0: at_step(32, DIE)})
     assert leader[0] == -signal.SIGKILL
     for code_of, output, errors in others:
         assert (code_of, output) == (1, "")

@@ -40,7 +40,8 @@ GREETING_SECONDS = 10.0  # for one that has come to say who it is
 ASKING_SECONDS, POLLING_SECONDS = 2.0, 0.1
 LONGEST_GREETING = 1_000_000  # bytes
 STEP_MINUTES = 60.0  # for the sums of a step, as one host may have to compile what another has compiled before
-NOTICING_SECONDS = 2.0  # for a process to notice by itself what its connections know already
+NOTICING_SECONDS = 2.0  # for a process to act by itself on what its connections know already
+LEARNING_SECONDS = 10.0  # for rank 0 to learn which of the others is gone, if a sum has failed
 ENDING_SECONDS = 60.0  # for rank 0 to save and end, after which it is ended
 RELAY_SECONDS = 5.0  # for rank 0 to hear a request to stop by itself
 
@@ -116,7 +117,7 @@ class Members(Ranks):
         except RuntimeError as problem:
             self._lost(problem)
 
-    def _lost(self, problem: RuntimeError) -> NoReturn:
+    def _lost(self, problem: Exception) -> NoReturn:
         raise NotImplementedError
 
 
@@ -149,7 +150,7 @@ class Leader(Members):
             if rank := number % self.size:
                 message = self._inboxes[rank].get()
                 if message is None:
-                    self._stop_as_lost()
+                    self._lost(EOFError("no result"))
                 yield task.unpack_result(message.parcel)
             else:
                 yield work(request)
@@ -166,8 +167,8 @@ class Leader(Members):
         try:
             with held():  # half a message would make no sense of what follows
                 self._wires[rank].send_encoded(message)
-        except OSError:
-            self._stop_as_lost()
+        except OSError as problem:
+            self._lost(problem)
 
     def _listen(self, rank: int) -> None:
         wire = self._wires[rank]
@@ -204,16 +205,12 @@ class Leader(Members):
         if not self._ended.is_set():
             os.kill(os.getpid(), signal.SIGTERM)
 
-    def _lost(self, problem: RuntimeError) -> NoReturn:
-        if not self._failed.wait(NOTICING_SECONDS):
+    def _lost(self, problem: Exception) -> NoReturn:
+        self._noticed.set()
+        if not self._failed.wait(LEARNING_SECONDS):
             with self._deciding:
                 self.failure = self.failure or f"ranks have lost each other ({_first_line(problem)})"
-        self._stop_as_lost()
-
-    def _stop_as_lost(self) -> NoReturn:
-        self._noticed.set()
-        self._failed.wait(NOTICING_SECONDS)
-        raise RankLost(self.failure or "a rank is gone")
+        raise RankLost(self.failure)
 
 
 class Follower(Members):
@@ -267,7 +264,7 @@ class Follower(Members):
         timer.daemon = True
         timer.start()
 
-    def _lost(self, problem: RuntimeError) -> NoReturn:
+    def _lost(self, problem: Exception) -> NoReturn:
         time.sleep(NOTICING_SECONDS)  # rank 0 says that all is done, or whoever is the cause is known by then
         self.fail(f"it has lost the others ({_first_line(problem)})")
 
