@@ -1,10 +1,12 @@
 """Ranks for tests: processes of one run, as a launcher starts them; and ranks that are all played by one process."""
 
 import os
+import random
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -30,14 +32,20 @@ def at_step(step: int, what: str) -> str:
     return AT_STEP.format(step=step, what=what)
 
 
+def free_port() -> int:
+    """A port that nobody has, of those that connections do not get by themselves."""
+    while True:
+        port = random.randrange(20_000, 30_000)
+        with socket.socket() as one, suppress(OSError):
+            one.bind(("", port))
+            return port
+
+
 def start_ranks(
     size: int, arguments: Sequence[str], cwd: Path, code: Mapping[int, str] | None = None
 ) -> list[subprocess.Popen]:
     """Processes of `phloem infer`. code: what some ranks do before they begin."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    place = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    place = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     main = "\nfrom phloem.cli.main import main\nmain()"
     return [
         subprocess.Popen(

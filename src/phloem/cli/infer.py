@@ -81,14 +81,14 @@ def infer(
 
     Settings come from a preset, a file and flags; `phloem config show` prints the result.
     """
-    if is_follower():
+    if is_one_of_many() and os.environ.get("RANK") != "0":
         follow_rank_0(threads)
     if out is None and alignment is None:
         raise BadArgument("name an alignment, or a run to resume: phloem infer --resume --out DIR")
     out = out or default_directory(str(alignment))
     from phloem.tasks.mrbayes_settings import may_have_block
 
-    if not (resume or (mrbayes and may_have_block(str(alignment)))):
+    if not (resume or is_one_of_many() or (mrbayes and may_have_block(str(alignment)))):
         settings.resolve()  # bad settings are reported before numba and torch are loaded
 
     from phloem.display.lines import choose_display
@@ -124,9 +124,9 @@ def infer(
         print_posterior(posterior)
 
 
-def is_follower() -> bool:
-    """Whether this process is one of several that a launcher started, and not the first."""
-    return os.environ.get("WORLD_SIZE", "1") != "1" and os.environ.get("RANK", "0") != "0"
+def is_one_of_many() -> bool:
+    """Whether a launcher started several processes for this command."""
+    return os.environ.get("WORLD_SIZE", "1") != "1"
 
 
 def follow_rank_0(threads: int | None) -> NoReturn:

@@ -364,7 +364,8 @@ def _lead(place: Place, store: Store, deadline: float) -> Leader:
 def _follow(place: Place, store: Store, deadline: float) -> Follower:
     while True:
         try:
-            store.wait(["meeting"], timedelta(seconds=1))
+            if not store.check(["meeting"]):
+                raise TimeoutError
             port, token = json.loads(store.get("meeting"))
             wire = Wire(socket.create_connection((place.host, port), timeout=GREETING_SECONDS))
             wire.send(HERE, Parcel(_greeting(place.rank, token)))
@@ -376,6 +377,7 @@ def _follow(place: Place, store: Store, deadline: float) -> Follower:
                     f"rank {place.rank} of {place.size}: rank 0 does not answer at {place.host}. What it says is the "
                     "reason; or unset WORLD_SIZE for a run of one process."
                 ) from None
+        time.sleep(POLLING_SECONDS)
 
 
 @contextmanager
