@@ -1,4 +1,7 @@
-"""Simulated alignments whose posterior is narrow or wide, for studies of the verdict."""
+"""Simulated alignments whose posterior is narrow or wide, for studies of the verdict.
+
+Older than `phloem simulate`, and kept: its random numbers are those of the data sets behind `results.md`.
+"""
 
 import numpy as np
 

@@ -34,7 +34,7 @@ def test_names_are_sorted_and_no_files_hide_them(module):
 
 
 def test_the_top_can_be_held_in_the_head():
-    assert len(set(phloem.__all__) - MODULES.keys()) <= 16
+    assert len(set(phloem.__all__) - MODULES.keys()) <= 17
 
 
 @pytest.mark.parametrize(("module", "name"), [case for case in NAMES if case[1] not in phloem.__all__], ids=label)

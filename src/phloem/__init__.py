@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from phloem.tasks.posterior import load_posterior as load_posterior
     from phloem.tasks.search import bootstrap as bootstrap
     from phloem.tasks.search import maximum_likelihood_tree as maximum_likelihood_tree
+    from phloem.tasks.simulate import simulate as simulate
     from phloem.trees.reading import read_trees as read_trees
 
     __version__: str

@@ -8,6 +8,8 @@ import re
 
 # What a terminal obeys instead of showing it, and line ends.
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# How torch, its C++ libraries, Python's threads and the dynamic linker say that memory ran out.
+SIGNS_OF_NO_MEMORY = ("allocate memory", "bad_alloc", "start new thread", "failed to map segment")
 
 
 class PhloemError(Exception):
@@ -54,6 +56,14 @@ class TrainingFailed(PhloemError):
     """A training that can no longer get anywhere."""
 
 
+class NotFinite(PhloemError):
+    """A computation gave what is no number."""
+
+
+class OutOfMemory(PhloemError):
+    """Memory ran out in a run that can be resumed; the message says how."""
+
+
 class StoppedByUser(PhloemError):
     """Long work was interrupted and can be resumed; the message says how."""
 
@@ -64,6 +74,15 @@ class ConfigError(PhloemError):
 
 class InputWarning(UserWarning):
     """Something in a file that was not taken as it stands; the command line shows it as one line."""
+
+
+def is_lack_of_memory(problem: BaseException | None) -> bool:
+    """Whether memory ran out: in Python, in a library, or while one was loaded."""
+    while problem is not None:
+        if isinstance(problem, MemoryError) or any(sign in str(problem).lower() for sign in SIGNS_OF_NO_MEMORY):
+            return True
+        problem = problem.__cause__ or problem.__context__
+    return False
 
 
 def has_control(name: str) -> bool:

@@ -53,7 +53,7 @@ def test_a_run_takes_the_block(capsys):
     said = capsys.readouterr().err
     assert_says(said, f"{TAKEN}: models GTR+G4, HKY, 2 parts, branch lengths gamma-dirichlet:1,0.1; flags override")
     assert_says(said, "dna.nex: mcmc: about MrBayes' own chains")
-    assert_says(said, "outgroup 'E' of dna.nex: `phloem report run --outgroup E`")
+    assert_says(said, f"{TAKEN}: trees are rooted at outgroup E, for display")
     assert "ignored" not in said
     config = recorded()
     assert (config.partition.sites, config.partition.models) == ("dna.nex", "GTR+G4,HKY")

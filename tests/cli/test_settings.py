@@ -42,6 +42,8 @@ INFER_CASES = {
     "--width": ("width", [], "50", 50),
     "--branch-prior": ("branch_prior", [], "uniform", "uniform"),
     "--prior-rate": ("prior_rate", [], "5", 5.0),
+    "--constrain": ("constrain", [], "clades.txt", "clades.txt"),
+    "--outgroup": ("outgroup", [], "Mus,Rattus", "Mus,Rattus"),
     "--seed": ("seed", [], "7", 7),
     "--runs": ("runs", [], "3", 3),
     "--model": ("model.name", ["--set", "model.name=JC"], "f81", "F81"),

@@ -188,6 +188,8 @@ CASES = {
     "width": ("", "100", "50"),
     "branch_prior": ("", '"exponential"', '"uniform"'),
     "prior_rate": ("", "10.0", "5.0"),
+    "constrain": ("", '"clades.txt"', '"tree.nwk"'),
+    "outgroup": ("", '"Mus"', '"Mus,Rattus"'),
     "seed": ("", "1", "7"),
     "runs": ("", "2", "3"),
     "own": ("", '"prior Gamma"', '"prior Uniform"'),

@@ -20,6 +20,8 @@ from support.weighted_priors import (
     GAMMA_DIRICHLET,
     INFERRED,
     MODELS,
+    PARTS,
+    PARTS_INFERRED,
     RATE,
     UNIFORM,
     Known,
@@ -67,7 +69,7 @@ def check(posterior: Known, trees: ChainTrees) -> None:
     ("model", "taxa"),
     [
         *((model, taxa) for model in MODELS for taxa in (4, 5, 6)),
-        *((model, 5) for model in (INFERRED, FROM_EQUAL, GAMMA_DIRICHLET, UNIFORM)),
+        *((model, 5) for model in (INFERRED, FROM_EQUAL, GAMMA_DIRICHLET, UNIFORM, PARTS, PARTS_INFERRED)),
     ],
 )
 def test_a_round_leaves_the_posterior_as_it_is(model, taxa):
@@ -79,16 +81,17 @@ def test_a_round_leaves_the_posterior_as_it_is(model, taxa):
     check(posterior, trees)
 
 
-@pytest.mark.parametrize("model", [*MODELS, INFERRED, FROM_EQUAL, GAMMA_DIRICHLET, UNIFORM])
+@pytest.mark.parametrize("model", [*MODELS, INFERRED, FROM_EQUAL, GAMMA_DIRICHLET, UNIFORM, PARTS, PARTS_INFERRED])
 def test_chains_find_the_posterior_from_anywhere(model):
     posterior = known_posterior(model, 5, 6)
-    one = TopologyBatch.concatenate([posterior.topologies[:1]] * CHAINS)
-    starts = starts_in(posterior, CHAINS)._replace(
+    chains, rounds = (800, 160) if model == PARTS_INFERRED else (CHAINS, 40)  # ten parameters take longer
+    one = TopologyBatch.concatenate([posterior.topologies[:1]] * chains)
+    starts = starts_in(posterior, chains)._replace(
         topologies=one,
-        branch_lengths=np.full((CHAINS, 7), 0.1 if model == UNIFORM else 1.0),
-        theta=np.zeros((CHAINS, posterior.target.dimension)),
+        branch_lengths=np.full((chains, 7), 0.1 if model == UNIFORM else 1.0),
+        theta=np.zeros((chains, posterior.target.dimension)),
     )
-    check(posterior, run_chains(posterior.target, tuple("abcde"), starts, 40, stream=STREAM))
+    check(posterior, run_chains(posterior.target, tuple("abcde"), starts, rounds, stream=STREAM))
 
 
 def test_without_data_chains_have_the_prior():
@@ -103,13 +106,14 @@ def test_without_data_chains_have_the_prior():
         assert stats.kstest(trees.branch_lengths[last, branch], stats.expon(scale=1 / RATE).cdf).pvalue > 1e-4
 
 
-def test_equal_streams_give_equal_trees_on_any_number_of_threads():
-    posterior = known_posterior("JC", 6, 6)
+@pytest.mark.parametrize("model", ["JC", PARTS_INFERRED])
+def test_equal_streams_give_equal_trees_on_any_number_of_threads(model):
+    posterior = known_posterior(model, 5, 6)
     reports: list[float] = []
     runs = [
         run_chains(
             posterior.target,
-            tuple("abcdef"),
+            tuple("abcde"),
             starts_in(posterior, 5),
             30,
             stream=stream,
@@ -121,19 +125,22 @@ def test_equal_streams_give_equal_trees_on_any_number_of_threads():
     one, two, other = runs
     np.testing.assert_array_equal(one.topologies.parent, two.topologies.parent)
     np.testing.assert_array_equal(one.branch_lengths, two.branch_lengths)
+    np.testing.assert_array_equal(one.theta, two.theta)
     assert (one.branch_lengths != other.branch_lengths).any()
     third = len(reports) // 3
     assert reports[:third] == sorted(reports[:third])
     assert reports[third - 1] == 1.0
 
 
-def test_a_chain_does_not_depend_on_the_others():
-    posterior = known_posterior("JC", 6, 6)
-    starts = starts_in(posterior, 4)
-    few = starts_at(starts.topologies[:2], starts.branch_lengths[:2], 2)
-    four, two = (run_chains(posterior.target, tuple("abcdef"), own, 8, stream=STREAM) for own in (starts, few))
-    assert four.by_chain.shape == (4, 6)
-    np.testing.assert_array_equal(four.branch_lengths[four.by_chain[:2]], two.branch_lengths[two.by_chain])
+@pytest.mark.parametrize("model", ["JC", INFERRED, PARTS, PARTS_INFERRED])
+def test_a_chain_does_not_depend_on_the_others(model):
+    posterior = known_posterior(model, 5, 6)
+    starts = starts_in(posterior, 40)
+    few = ChainStarts(starts.topologies[:2], starts.branch_lengths[:2], 2, starts.theta[:2], starts.factor)
+    many, two = (run_chains(posterior.target, tuple("abcde"), own, 40, stream=STREAM) for own in (starts, few))
+    assert many.by_chain.shape == (40, 30)
+    np.testing.assert_array_equal(many.branch_lengths[many.by_chain[:2]], two.branch_lengths[two.by_chain])
+    np.testing.assert_array_equal(many.theta[many.by_chain[:2]], two.theta[two.by_chain])
 
 
 def test_what_is_said_of_trees_is_true(monkeypatch):

@@ -97,7 +97,7 @@ def test_numbers_are_under_their_names(summary, keys):
 
 
 OPTIONAL = {"annealed", "chains", "taxa", "family", "stopped_early", "skipped_steps", "runs", "best_run", "agreement"}
-OPTIONAL |= {"parameters", "log_marginal_likelihood_error"}
+OPTIONAL |= {"parameters", "constraints", "log_marginal_likelihood_error"}
 
 
 @SUMMARIES

@@ -127,7 +127,7 @@ def test_another_training_starts_where_a_held_one_did():
     model, target = example("split")
     for held in (False, True):
         training = Training(model, target, PLAIN, seed=1, held=held)
-        logits, is_held, theta = start_in(training.state())
+        logits, is_held, theta, _ = start_in(training.state())
         assert is_held == held
         assert theta is None
         assert (logits is None) == (not held)

@@ -45,13 +45,6 @@ def test_uneven_weights_lower_the_verdict(scale, level):
     assert trust.findings[0].value.endswith(" of 20,000")
 
 
-def test_what_no_chain_could_check_is_usable_at_best():
-    trust = judge(EVEN, None, **DONE, unchecked=True)
-    assert levels(trust) == {"Effective sample size": "good", "Pareto k̂": "good", "Outside the support": "usable"}
-    assert "another --seed" in trust.advice
-    assert "another --seed" not in judge(EVEN * 12, None, **DONE, unchecked=True).advice
-
-
 @pytest.mark.parametrize(("count", "level"), [(99, "do not trust"), (100, "usable"), (199, "usable"), (200, "good")])
 def test_few_draws_lower_the_verdict(count, level):
     trust = judge(np.zeros(count), None, **DONE)

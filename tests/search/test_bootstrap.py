@@ -341,7 +341,8 @@ class FakeSearch:
         monkeypatch.setattr(methods, "search_trees", self)
         self.act = lambda config, stop: None
 
-    def __call__(self, alignment, config, *, stop, report):
+    def __call__(self, alignment, config, *, stop, report, constraints):
+        assert constraints is None
         self.asked.append(config)
         report(SearchProgress(0.5, -1.0, 1))
         self.act(config, stop)

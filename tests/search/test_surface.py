@@ -6,8 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import expm
 
-from phloem.kernels.search.branch import LANES
-from phloem.search.surface import NO_MOVES, SearchTree, Surface, pattern_tables, rate_tables, search_patterns, tip_rows
+from phloem.kernels.search.branch import LANES, RateTables
+from phloem.search.surface import (
+    NO_MOVES,
+    SearchTree,
+    Surface,
+    blocks_of,
+    pattern_tables,
+    rate_tables,
+    search_patterns,
+    tip_rows,
+)
 from phloem.trees.generation import nni_neighbors
 from phloem.trees.topology import TopologyBatch
 from support.search_cases import MODELS, placed, random_lengths, random_patterns
@@ -128,15 +137,18 @@ def test_patterns_fill_whole_blocks(sites):
 @pytest.mark.parametrize("length", [0.0, 0.2, 5.0])
 def test_tables_give_transition_probabilities_back(name, length):
     model, rates = MODELS[name], rate_tables(MODELS[name], equal=MODELS[name].is_jukes_cantor)
-    for exponents, rate in zip(rates.exponents, model.site_rates.rates().numpy(), strict=True):
-        joint = rates.spectral.T @ (np.exp(exponents * length)[:, None] * rates.spectral)
+    spectral, frequencies = rates.spectral[0], rates.frequencies[0]
+    for exponents, rate in zip(rates.exponents[0], model.site_rates.rates().numpy(), strict=True):
+        joint = spectral.T @ (np.exp(exponents * length)[:, None] * spectral)
         expected = expm(model.rate_matrix().numpy() * rate * length)
-        np.testing.assert_allclose(joint / rates.frequencies[:, None], expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(joint / frequencies[:, None], expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_first_eigenvalue_is_zero_and_its_row_the_frequencies(name):
-    rates = rate_tables(MODELS[name], equal=MODELS[name].is_jukes_cantor)
+    tables = rate_tables(MODELS[name], equal=MODELS[name].is_jukes_cantor)
+    assert all(len(table) == 1 for table in tables[1:])  # part
+    rates = RateTables(tables.equal, *(table[0] for table in tables[1:]))
     assert (rates.exponents[:, 0] == 0).all()
     assert (rates.exponents[:, 1:] < 0).all()
     np.testing.assert_allclose(np.abs(rates.spectral[0]), rates.frequencies, rtol=1e-9)
@@ -161,7 +173,8 @@ def test_blocks_hold_the_patterns_and_what_fills_them_up_weighs_nothing(name, si
     assert 0 <= len(weights) - count < LANES
     np.testing.assert_array_equal(weights[:count], patterns.counts)
     assert (weights[count:] == 0).all()
-    flat = tip_rows(patterns).transpose(0, 1, 3, 2).reshape(5, -1, 4)  # (taxa, patterns, states)
+    rows = tip_rows(patterns, blocks_of(patterns, model))
+    flat = rows.transpose(0, 1, 3, 2).reshape(5, -1, 4)  # (taxa, patterns, states)
     np.testing.assert_array_equal(flat[:, :count], patterns.tip_partials)
     assert (flat[:, count:] == 1).all()
     share = 0.0 if model.site_rates.invariant is None else model.site_rates.invariant.item()

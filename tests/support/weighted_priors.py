@@ -7,13 +7,15 @@ import torch
 
 from phloem.config import ModelConfig
 from phloem.data.alignment import Alignment
+from phloem.data.partitions import SitePartition
 from phloem.data.patterns import compress
-from phloem.target.coordinates import Ratio, Shape, Shares
+from phloem.target.coordinates import Multipliers, Ratio, Shape, Shares
 from phloem.target.free_parameters import FreeParameters
 from phloem.target.likelihood import TreeLikelihood
+from phloem.target.partitioned import PartitionedModel
 from phloem.target.posterior import TreePosterior
 from phloem.target.priors import GammaDirichletPrior, LengthPrior, TreePrior, UniformPrior
-from phloem.target.substitution import SiteRates, build_model, gtr, jc69
+from phloem.target.substitution import SiteRates, build_model, gtr, hky85, jc69
 from phloem.trees.generation import all_topologies
 from phloem.trees.topology import TopologyIndex
 from support.small_posteriors import evolved, no_parameters
@@ -25,10 +27,15 @@ MODELS = {
 }
 INFERRED, FROM_EQUAL = "HKY+G2, inferred", "SYM, inferred"  # the second begins as JC
 GAMMA_DIRICHLET, UNIFORM = "JC, gamma-Dirichlet", "JC, uniform"
+# Two parts, of the first sites and of the others: fixed models, and parameters of their own.
+PARTS, PARTS_INFERRED = "GTR+I+G and HKY", "HKY+G2 and HKY, inferred"
+FIRST = 2  # sites in the first part
 PRIORS = {GAMMA_DIRICHLET: GammaDirichletPrior(2.0, 2.0), UNIFORM: UniformPrior(0.2)}
 
 
 def target_of(alignment: Alignment, model: str) -> TreePosterior:
+    if model in (PARTS, PARTS_INFERRED):
+        return target_of_parts(alignment, model)
     patterns, prior = compress(alignment), PRIORS.get(model, TreePrior(RATE))
     if model not in (INFERRED, FROM_EQUAL):
         return TreePosterior(TreeLikelihood(patterns, MODELS.get(model, jc69()), threads=1), prior)
@@ -36,6 +43,20 @@ def target_of(alignment: Alignment, model: str) -> TreePosterior:
     fixed = build_model(config, patterns)
     likelihood = TreeLikelihood(patterns, fixed, threads=1, states_differ=True)
     return TreePosterior(likelihood, prior, FreeParameters.of(config, fixed))
+
+
+def target_of_parts(alignment: Alignment, model: str) -> TreePosterior:
+    names, parts = ("first", "others"), (np.arange(alignment.site_count) >= FIRST).astype(np.int32)
+    partition = SitePartition(names, parts, (None, None))
+    patterns = compress(alignment, partition)
+    if model == PARTS:
+        fixed = PartitionedModel(names, (MODELS["GTR+I+G"], hky85(5.0, [0.1, 0.2, 0.3, 0.4])))
+        return TreePosterior(TreeLikelihood(patterns, fixed, threads=1), TreePrior(RATE))
+    configs = [ModelConfig(name) for name in model.partition(",")[0].split(" and ")]
+    models = tuple(build_model(config, own) for config, own in zip(configs, patterns.parts, strict=True))
+    parameters = FreeParameters.of(configs, models, sizes=partition.sizes)
+    likelihood = TreeLikelihood(patterns, PartitionedModel(names, models), threads=1, states_differ=True)
+    return TreePosterior(likelihood, TreePrior(RATE), parameters)
 
 
 def draw_lengths(random: np.random.Generator, prior: LengthPrior, count: int, branches: int) -> np.ndarray:
@@ -54,6 +75,8 @@ def draw_theta(random: np.random.Generator, target: TreePosterior, count: int) -
     for one in target.parameters.inferred if target.parameters else ():
         if isinstance(one.kind, Shares):
             shares = random.dirichlet(np.ones(len(one.kind.names)), count)
+            if isinstance(one.kind, Multipliers):  # the shares are those of rate · sites
+                shares /= shares_of_sites(one.kind)
             columns.append(np.stack([one.kind.coordinates(row) for row in shares]))
         elif isinstance(one.kind, Ratio):
             share = random.random((count, 1))
@@ -62,6 +85,14 @@ def draw_theta(random: np.random.Generator, target: TreePosterior, count: int) -
             assert isinstance(one.kind, Shape)
             columns.append(np.log(random.exponential(1, (count, 1))))
     return np.hstack(columns)
+
+
+def shares_of_sites(kind: Multipliers) -> np.ndarray:
+    """Of the two parts, whose rates are 1 on average over all sites."""
+    rates = kind.values(np.array([[0.0], [1.0]]))
+    share = np.linalg.solve(rates, np.ones(2))
+    np.testing.assert_allclose(share.sum(), 1)
+    return share
 
 
 class Known:

@@ -24,6 +24,7 @@ from phloem.target.estimation import (
     estimate_model,
     optimize_branch_lengths,
     start_model,
+    typical_log_length,
 )
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.substitution import SiteRates, gtr, hky85, jc69, k80
@@ -313,3 +314,16 @@ def test_a_start_that_does_not_fit_is_refused():
     for bad in (np.full((1, 6), 0.1), np.full((1, 7), -0.1), np.full((1, 7), np.nan)):
         with pytest.raises(BadArgument, match="length"):
             estimate_model(patterns, topology, hky, bad, form=form_of("HKY"))
+
+
+def test_the_typical_length_is_that_of_the_tree_behind_the_data():
+    """Every branch is 0.05 long."""
+    topology = random_topologies(8, 1, stream=RandomStream(3, "typical"))
+    patterns = compress(simulate(topology, np.full(topology.branch_count, 0.05), jc69(), 20_000, 4))
+    assert typical_log_length(TreeLikelihood(patterns, jc69()), topology) == pytest.approx(np.log(0.05), abs=0.05)
+
+
+def test_where_nothing_changes_a_few_changes_are_the_typical_length():
+    constant = compress(Alignment(tuple("abcde"), np.ones((5, 40), np.uint8)))
+    topologies = random_topologies(5, 2, stream=RandomStream(1, "typical"))
+    assert typical_log_length(TreeLikelihood(constant, jc69()), topologies) == pytest.approx(np.log(4 / 40))

@@ -109,8 +109,10 @@ def test_what_the_user_says_replaces_what_the_block_says():
 
 def test_a_block_about_chains_leaves_the_usual_model():
     block = found("mcmc ngen=1000; outgroup Human; sump;")
-    assert block.layer == {}
-    (line,) = block.notices
+    assert block.layer == {"outgroup": "Human"}
+    rooted, line = block.notices
+    assert rooted == "taken from the MrBayes block of dna.nex: trees are rooted at outgroup Human, for display"
+    assert found("outgroup Human;", ["outgroup"]).layer == {}
     assert_says(line, "dna.nex: mcmc, sump: about MrBayes' own chains")
     assert resolved("mcmc;") == InferConfig()
 
@@ -141,7 +143,6 @@ def test_what_is_taken_is_said_in_a_line():
         ("lset rates=propinv; prset pinvarpr=uniform(0,0.5);", "no pinvarpr=uniform(0,0.5)"),
         ("prset brlenspr=unconstrained:gammadir(1,1,0.5,1);", "gammadir(1,1,0.5,1), only one with alpha"),
         ("prset brlenspr=unconstrained:uniform(1,2);", "only one from 0"),
-        ("constraint apes = 1 2; prset topologypr=constraints(apes);", "constraints on the topology ('apes')"),
         (TWO + "lset nst=2; prset app=(1) tratiopr=fixed(3);", "in one of them a parameter is fixed"),
         (TWO + "prset app=(1) ratepr=variable;", "ratepr varies for some parts only"),
         (TWO + "prset ratepr=dirichlet(3,1);", "no ratepr=dirichlet(3,1). Make it variable"),
@@ -154,6 +155,14 @@ def test_what_would_be_another_model_is_an_error_of_one_line(commands, says):
     assert_says(str(caught.value), says)
     assert str(caught.value).endswith("--no-mrbayes (in Python, mrbayes=False) leaves the block aside.")
     assert "\n" not in str(caught.value)
+
+
+def test_constraints_are_those_of_the_file():
+    commands = "lset nst=6; constraint apes = 1 2; constraint loose = 2 3; prset topologypr=constraints(apes);"
+    assert found(commands).layer["constrain"] == "dna.nex"
+    assert_says(found(commands).notices[0], "model GTR, … 1 constraint; flags override it")
+    assert "constrain" not in found(commands, ["constrain"]).layer
+    assert "constrain" not in found("lset nst=6; constraint apes = 1 2;").layer
 
 
 def test_a_model_of_the_users_own_makes_up_for_one_that_phloem_does_not_have():

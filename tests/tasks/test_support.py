@@ -299,7 +299,7 @@ def test_the_embedded_search_knows_every_model_of_infer(seven, tmp_path, nowhere
 def test_the_share_does_not_fall_where_a_search_thinks_again(seven, tmp_path, monkeypatch, nowhere):
     """A search that finds a better tree has more to do than it thought."""
 
-    def doubt(_alignment, _directory, _config, *, progress):
+    def doubt(_alignment, _directory, _config, *, constraints, progress):
         for news in ((1, 0.5, 0), (1, 0.2, 0), (2, 0.4, 0), (1, 1.0, 1), (2, 0.1, 1)):
             progress(BootstrapProgress(*news))
         raise KeyboardInterrupt

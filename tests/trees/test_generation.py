@@ -13,10 +13,12 @@ from phloem.trees.generation import (
     random_nni,
     random_topologies,
     topology_count,
+    yule_trees,
 )
 from phloem.trees.splits import robinson_foulds
 from phloem.trees.topology import TopologyBatch, TopologyIndex
 from reference import nested
+from reference.yule import topology_probabilities
 
 
 def split_sets(topologies: TopologyBatch) -> list[frozenset[frozenset[int]]]:
@@ -150,3 +152,57 @@ def test_random_interchanges_depend_on_the_stream_alone():
     assert not one.equal(topologies).any()
     single = all_topologies(3)
     assert random_nni(single, stream=RandomStream(1, "nni")).equal(single).all()
+
+
+@pytest.mark.parametrize("taxa", [4, 5, 6])
+def test_yule_trees_are_as_frequent_as_orders_of_merging_say(taxa):
+    topologies, _ = yule_trees(taxa, 40_000, stream=RandomStream(3, "yule"))
+    kinds, counts = np.unique(topologies.parent, axis=0, return_counts=True)
+    expected = topology_probabilities(taxa)
+    found = dict(zip(split_sets(TopologyBatch.from_canonical(kinds)), counts, strict=True))
+    assert sum(expected.values()) == pytest.approx(1)
+    assert found.keys() == expected.keys()
+    pairs = [(found[kind], 40_000 * expected[kind]) for kind in expected]
+    assert stats.chisquare(*zip(*pairs, strict=True)).pvalue > 1e-4
+    uniform = np.full(len(pairs), 40_000 / len(pairs))
+    if taxa > 5:  # up to five taxa have one shape
+        assert stats.chisquare([count for count, _ in pairs], uniform).pvalue < 1e-9
+
+
+def test_yule_trees_have_a_clock():
+    topologies, lengths = yule_trees(8, 50, stream=RandomStream(3, "yule"))
+    assert (lengths > 0).all()
+    for parent, own in zip(topologies.parent, lengths, strict=True):
+        # Through the root, two taxa are twice its height apart, which is as far as any two are.
+        apart = distances(parent, own)
+        assert apart.max() == pytest.approx(2)
+        farthest = apart > 2 - 1e-9
+        assert (farthest.sum(axis=1) >= 1).all()  # every taxon has one on the other side of the root
+
+
+def test_times_of_yule_trees_are_exponential():
+    """With three taxa the first pair merges at A of A + B, where A is Exponential(3) and B Exponential(2)."""
+    topologies, lengths = yule_trees(3, 4000, stream=RandomStream(4, "yule"))
+    first = np.sort(lengths, axis=1)[:, 0]  # two of the three taxa are as far from their ancestor
+    assert stats.kstest(first, lambda x: 3 * x / (3 * x + 2 * (1 - x))).pvalue > 1e-4
+    assert len(topologies) == 4000
+
+
+def test_yule_trees_of_too_few_taxa_or_trees():
+    for taxa, count in ((2, 1), (5, -1)):
+        with pytest.raises(BadArgument, match=r"at least 3|-1 trees"):
+            yule_trees(taxa, count, stream=RandomStream(0, "x"))
+    assert yule_trees(5, 0, stream=RandomStream(0, "x"))[1].shape == (0, 7)
+
+
+def distances(parent: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Between all pairs of taxa, (taxa, taxa), by the paths to the root."""
+    taxa = len(parent) // 2 + 1
+    paths = []
+    for leaf in range(taxa):
+        path, node = set(), leaf
+        while parent[node] >= 0:
+            path.add(node)
+            node = parent[node]
+        paths.append(path)
+    return np.array([[sum(lengths[node] for node in one ^ other) for other in paths] for one in paths])

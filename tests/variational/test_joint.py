@@ -341,3 +341,17 @@ def test_models_by_name_and_of_ones_own():
         build_branch_model("lstm", SUPPORT)
     with pytest.raises(BadArgument, match=r"\(batch, branches, 2\)"):
         Lognormal(torch.zeros(3, 2))
+
+
+@pytest.mark.parametrize("family", [Lognormal, Warped])
+@pytest.mark.parametrize("model", [SplitModel, PspModel])
+def test_tables_begin_at_a_length(model, family):
+    """Whatever subsplits a branch has besides its split."""
+    branches = model(SUPPORT, family)
+    branches.begin_at(-5.0)
+    lengths = branches(example_topologies()).sample(stream=RandomStream(2, "lengths")).lengths.detach()
+    median = float(lengths.log().median())
+    branches.begin_at(-2.0)  # where parameters of zero are
+    assert not branches.table.any()
+    again = branches(example_topologies()).sample(stream=RandomStream(2, "lengths")).lengths.detach()
+    assert median == pytest.approx(float(again.log().median()) - 3.0, abs=1e-6)

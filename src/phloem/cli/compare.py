@@ -20,7 +20,7 @@ from phloem.cli.options import (
     terminal_width,
 )
 from phloem.config import InferConfig
-from phloem.errors import StoppedByUser
+from phloem.errors import BadArgument, StoppedByUser
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,12 +40,17 @@ phloem compare primates --models JC,HKY,HKY+G,GTR+G,GTR+I+G --preset quick --out
 phloem compare primates --out models --resume
 
 phloem compare dna.fasta --models HKY+G,GTR+G --branch-prior gamma-dirichlet --seed 7 --json
+
+phloem compare apes-run free-run
 """
 
 
 @with_compare_settings
 def compare(
-    alignment: Annotated[str, typer.Argument(metavar="ALIGNMENT", help=ALIGNMENT_HELP)],
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="ALIGNMENT|RUN…", help=f"{ALIGNMENT_HELP} Or run directories, to compare these."),
+    ],
     models: Annotated[
         str | None,
         typer.Option(
@@ -83,7 +88,13 @@ def compare(
     Every model is a run of `phloem infer`, in a directory below DIR that all other commands open. Bootstrap trees are
     made once, for all. Ctrl-C stops with a checkpoint; --resume continues, and runs that are finished stay as they are.
     If the run of one model fails, the others go on, and the exit code is 1.
+
+    Directories of finished runs on one alignment are compared as they are, also with and without constraints.
     """
+    if len(sources) > 1:
+        _compare_runs(sources, as_json=as_json, flags=[models, out, trees, resume, force, settings.layers()[1]])
+        return
+    (alignment,) = sources
     out = out or default_directory(alignment)
 
     from phloem.display.bar import progress_bar
@@ -118,6 +129,22 @@ def compare(
         raise typer.Exit(FAILED)
 
 
+def _compare_runs(directories: list[str], *, as_json: bool, flags: list[object]) -> None:
+    """Compare runs that there are. flags: which say how to make others."""
+    if any(flags):
+        raise BadArgument("compare: runs are compared as they are. Leave flags out, or name one alignment.")
+    from phloem.tasks.compare_runs import compare_runs
+
+    found = compare_runs(directories)
+    if as_json:
+        print(json.dumps(found.as_json()))
+        return
+    comparison = found.comparison
+    _print_table(comparison, is_of_runs=True)
+    for paragraph in [*conclusions(comparison), *(one.in_words() for one in found.constraints)]:
+        print("\n".join(["", *textwrap.wrap(paragraph, terminal_width())]))
+
+
 def default_directory(alignment: str) -> Path:
     """`dna-models` for `data/dna.fasta.gz`, in the current directory."""
     name = Path(alignment).name.removesuffix(".gz")
@@ -126,10 +153,7 @@ def default_directory(alignment: str) -> Path:
 
 def print_comparison(comparison: "Comparison") -> None:
     """Print the table, and what it says."""
-    console = plain_console()
-    if not sys.stdout.isatty():
-        console.width = max(console.width, WIDE)
-    console.print(_table(comparison, is_narrow=console.width < NARROW))
+    _print_table(comparison)
     width = terminal_width()
     for paragraph in conclusions(comparison):
         print("\n".join(["", *textwrap.wrap(paragraph, width)]))
@@ -138,12 +162,19 @@ each model is a run in {comparison.subject.directory}, open to all commands:
   phloem report {comparison.models[0].directory}""")
 
 
-def _table(comparison: "Comparison", *, is_narrow: bool) -> "Table":
+def _print_table(comparison: "Comparison", *, is_of_runs: bool = False) -> None:
+    console = plain_console()
+    if not sys.stdout.isatty():
+        console.width = max(console.width, WIDE)
+    console.print(_table(comparison, is_narrow=console.width < NARROW, is_of_runs=is_of_runs))
+
+
+def _table(comparison: "Comparison", *, is_narrow: bool, is_of_runs: bool) -> "Table":
     """A row for each model; of words, not of numbers, some are broken into lines where there is little room."""
     from phloem.display.words import clock_time
 
     columns: dict[str, list[str]] = {
-        "model": [model.name for model in comparison.models],
+        "run" if is_of_runs else "model": [model.name for model in comparison.models],
         "params": ["" if model.parameters is None else str(model.parameters) for model in comparison.models],
         "log p(Y)": [_with_error(model.likelihood) for model in comparison.models],
         "log Bayes factor": ["", *(_with_error(comparison.against_best(model)) for model in comparison.models[1:])],
@@ -155,8 +186,10 @@ def _table(comparison: "Comparison", *, is_narrow: bool) -> "Table":
         "time": [clock_time(model.seconds) for model in comparison.models],
     }
     if is_narrow:
-        del columns["params"], columns["time"]
-    table = plain_table(*columns, left=("model", "evidence", "verdict"))
+        del columns["params"]
+    if is_narrow or is_of_runs:
+        del columns["time"]
+    table = plain_table(*columns, left=("model", "run", "evidence", "verdict"))
     if is_narrow:
         table.padding = (0, 2, 0, 0)
     for column in table.columns:

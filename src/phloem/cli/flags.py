@@ -232,6 +232,13 @@ INFER_FLAGS: Final = Flags(
         Flag("--depth", "depth", "Layers of the graph network."),
         Flag("--width", "width", "Channels of the graph network."),
         *PRIOR_FLAGS,
+        Flag(
+            "--constrain",
+            "constrain",
+            "Clades that every tree must have: one on a line, or a tree that has them all.",
+            metavar="FILE",
+        ),
+        Flag("--outgroup", "outgroup", "Root the trees at these taxa, for display.", metavar="NAME,…"),
         Flag("--seed", "seed", "The same seed gives the same posterior."),
         Flag("--runs", "runs", "Independent runs."),
         *MODEL_FLAGS.flags,

@@ -5,7 +5,6 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import version
 from typing import Annotated, Any, TextIO, cast
@@ -27,6 +26,7 @@ from phloem.cli import (
     evidence,
     gap,
     infer,
+    infer_many,
     info,
     likelihood,
     recover,
@@ -35,15 +35,22 @@ from phloem.cli import (
     sample,
     sbn,
     search,
+    simulate,
     support,
 )
-from phloem.errors import BadArgument, InputWarning, PhloemError, StoppedByUser, printable
+from phloem.errors import (
+    BadArgument,
+    InputWarning,
+    OutOfMemory,
+    PhloemError,
+    StoppedByUser,
+    is_lack_of_memory,
+    printable,
+)
 from phloem.interrupts import stoppable
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 NO_MEMORY = "not enough memory. Use fewer trees or taxa."
-# How torch, its C++ libraries, Python's threads and the dynamic linker say so.
-SIGNS_OF_NO_MEMORY = ("allocate memory", "bad_alloc", "start new thread", "failed to map segment")
 # What a terminal obeys, but for line ends, tabs, and the colours of our own tables and help.
 UNSAFE = re.compile("\x1b(?!\\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
 LEAST_MEMORY = 1.3e9  # bytes of addresses; with fewer, libraries abort or loop for ever while they are loaded
@@ -58,6 +65,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(epilog=infer.EXAMPLES)(infer.infer)
+app.command(epilog=infer_many.EXAMPLES)(infer_many.infer_many)
 app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=report.EXAMPLES)(report.report)
 app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
@@ -68,6 +76,7 @@ app.command(epilog=likelihood.EXAMPLES)(likelihood.likelihood)
 app.command(epilog=bootstrap.EXAMPLES)(bootstrap.bootstrap)
 app.command(epilog=search.EXAMPLES)(search.search)
 app.command(epilog=support.EXAMPLES)(support.support)
+app.command(epilog=simulate.EXAMPLES)(simulate.simulate)
 app.add_typer(sbn.app)
 app.add_typer(density.app)
 app.command(epilog=embed.EXAMPLES)(embed.embed)
@@ -114,6 +123,8 @@ def _run(arguments: list[str]) -> int:
             sys.stdout.flush()
     except StoppedByUser as problem:
         return _complain(str(problem), INTERRUPTED)
+    except OutOfMemory as problem:
+        return _complain(str(problem), FAILED)
     except PhloemError as problem:
         return _complain(str(problem), BAD_INPUT)
     except typer.TyperException as problem:
@@ -125,7 +136,7 @@ def _run(arguments: list[str]) -> int:
         _discard_output()
         return FAILED
     except (MemoryError, OSError, RuntimeError, ImportError) as problem:
-        if _is_lack_of_memory(problem):
+        if is_lack_of_memory(problem):
             return _complain(NO_MEMORY, FAILED)
         if not isinstance(problem, OSError):
             raise
@@ -136,21 +147,6 @@ def _run(arguments: list[str]) -> int:
     if code == INTERRUPTED:
         return _complain("interrupted.", INTERRUPTED)
     return code if isinstance(code, int) else DONE
-
-
-def _is_lack_of_memory(problem: BaseException) -> bool:
-    """Whether memory ran out: in Python, in a library, or while one was loaded."""
-    return any(
-        isinstance(one, MemoryError) or any(sign in str(one).lower() for sign in SIGNS_OF_NO_MEMORY)
-        for one in _chain(problem)
-    )
-
-
-def _chain(problem: BaseException | None) -> Iterator[BaseException]:
-    """An exception and those that it came from."""
-    while problem is not None:
-        yield problem
-        problem = problem.__cause__ or problem.__context__
 
 
 def _discard_output() -> None:

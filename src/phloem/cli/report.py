@@ -28,7 +28,7 @@ def report(
         float, typer.Option(help="The consensus has the clades above this probability; 0.5 to 1.")
     ] = 0.5,
     outgroup: Annotated[
-        str, typer.Option(metavar="NAME,…", help="Root the trees at these taxa.", show_default="none")
+        str, typer.Option(metavar="NAME,…", help="Root the trees at these taxa.", show_default="the run's, or none")
     ] = "",
     midpoint: Annotated[
         bool, typer.Option("--midpoint", help="Root the trees halfway along the longest path.")

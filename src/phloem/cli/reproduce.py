@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from phloem.cli import benchmark
 from phloem.cli.options import CHECKPOINT_HELP, plain_console, plain_table
 from phloem.config.density import DENSITY, PAPER_CONCENTRATION, PAPER_TAXA, VARIANTS
 from phloem.errors import StoppedByUser, counted
@@ -24,7 +25,7 @@ phloem reproduce density --target target.tsv --repeats 3 --out experiment --resu
 
 app = typer.Typer(
     name="reproduce",
-    help="The paper's experiments: density.",
+    help="The paper's tables and figures, ours beside the published: table1, table2, figures, supports, density.",
     epilog="[bold]Example[/bold]\n\nphloem reproduce density --taxa 5 --steps 2000 --out small",
     rich_markup_mode="rich",
 )
@@ -33,6 +34,12 @@ app = typer.Typer(
 @app.callback()
 def experiments() -> None:
     """The paper's experiments, with expected results beside ours."""
+
+
+app.command(epilog=benchmark.TABLE1_EXAMPLES)(benchmark.table1)
+app.command(epilog=benchmark.TABLE2_EXAMPLES)(benchmark.table2)
+app.command(epilog=benchmark.SUPPORTS_EXAMPLES)(benchmark.supports)
+app.command(epilog=benchmark.FIGURES_EXAMPLES)(benchmark.figures)
 
 
 @app.command(epilog=DENSITY_EXAMPLES)

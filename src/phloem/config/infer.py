@@ -151,9 +151,11 @@ class InferConfig:
     """Everything that determines the result of `phloem infer`, given the alignment and the trees for its support.
 
     branches: the model that gives each branch its parameters. family: of the distributions that these describe.
-    branch_prior: on branch lengths, exponential, gamma-dirichlet or uniform. prior_rate: of the exponential. depth,
-    width: of the graph network. seed: the same seed gives the same posterior. runs: independent runs, each with its own
-    seed. own: which parts are the user's own objects, given to `phloem.infer` in Python, which fills this in.
+    branch_prior: on branch lengths, exponential, gamma-dirichlet or uniform. prior_rate: of the exponential. constrain:
+    a file of clades that every tree must have. outgroup: taxa at which trees are rooted for display, with commas
+    between them. depth, width: of the graph network. seed: the same seed gives the same posterior. runs: independent
+    runs, each with its own seed. own: which parts are the user's own objects, given to `phloem.infer` in Python, which
+    fills this in.
     """
 
     branches: str = "edge"
@@ -162,6 +164,8 @@ class InferConfig:
     width: int = 100
     branch_prior: str = "exponential"
     prior_rate: float = USUAL_RATE
+    constrain: str | None = None
+    outgroup: str | None = None
     seed: int = 1
     runs: int = 1
     own: str | None = None

@@ -14,20 +14,19 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from phloem.arrays import FloatArray, IntArray, LongArray
+from phloem.arrays import BoolArray, FloatArray, IntArray, LongArray
 from phloem.errors import BadArgument
 from phloem.inference.draws import Draws, resample
 from phloem.inference.evaluation import CHUNK_NODES
 from phloem.inference.sharing import stream_from, stream_values
 from phloem.kernels.likelihood.pruning import Rates
+from phloem.kernels.philox import fill_normal_rows, fill_uniform
 from phloem.kernels.search.chain import ChainTables
 from phloem.random_streams import RandomStream
 from phloem.runs.ranks import ALONE, Parcel, Ranks, Task
 from phloem.search.surface import SearchTree, Surface
-from phloem.target.partitioned import PartitionedModel
 from phloem.target.posterior import TreePosterior
 from phloem.target.priors import LengthPrior, is_usual
-from phloem.target.substitution import SubstitutionModel
 from phloem.threads import share_tasks
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import distinct_splits
@@ -134,6 +133,7 @@ class _States(NamedTuple):
     places: LongArray  # (chains, 2)
     counters: LongArray  # (chains, 2)
     changes: LongArray  # (chains, 2)
+    constrained: BoolArray  # (chains, nodes)
 
     @classmethod
     def at(cls, starts: ChainStarts, tree: SearchTree, stream: RandomStream) -> "_States":
@@ -146,10 +146,12 @@ class _States(NamedTuple):
             np.empty((count, 2), np.int64),
             np.stack([np.zeros(count, np.int64), np.arange(count)], axis=1),
             np.zeros((count, 2), np.int64),
+            np.zeros((count, nodes), np.bool_),
         )
         for chain in range(count):
             tree.place(starts.topologies[chain], starts.branch_lengths[chain])
             states.parents[chain], states.children[chain], states.lengths[chain] = tree.copy_state()
+            states.constrained[chain] = tree.constrained
         taxa = starts.topologies.taxon_count
         random = stream.named("places").generator().random((count, nodes + 1))
         is_turned = random[:, :nodes] < 0.5
@@ -162,9 +164,8 @@ class _States(NamedTuple):
 
 
 def can_run_chains(target: TreePosterior) -> bool:
-    """Whether chains know the prior, of which a subclass is another one, and the model."""
-    model = target.likelihood.model
-    return is_usual(target.prior) and isinstance(model, SubstitutionModel) and model.is_fixed
+    """Whether chains know the prior, of which a subclass is another one, and the model needs no gradients."""
+    return is_usual(target.prior) and target.likelihood.model.is_fixed
 
 
 def run_chains(
@@ -182,9 +183,8 @@ def run_chains(
 
     rounds: of each chain, the first quarter of which is left out. ranks: share the chains out.
     """
-    prior, model = target.prior, target.likelihood.model
-    if not can_run_chains(target) or not isinstance(prior, LengthPrior) or isinstance(model, PartitionedModel):
-        raise BadArgument("chains: they know phloem's own priors on lengths, and one model for all sites.")
+    if not can_run_chains(target):
+        raise BadArgument("chains: they know phloem's own priors on lengths, and models that need no gradients.")
     if rounds < 1:
         raise BadArgument(f"{rounds} rounds: ask for at least one.")
     chains, size = len(starts.topologies), ranks.size
@@ -237,10 +237,14 @@ def run_part(
     starts, rounds, stream, chosen = part.starts, part.rounds, part.stream, slice(part.first, part.end)
     prior, model = target.prior, target.likelihood.model
     assert isinstance(prior, LengthPrior)
-    assert isinstance(model, SubstitutionModel)
     nodes = starts.topologies.node_count
     terms = prior.terms(starts.topologies.branch_count)
-    surface = Surface(target.likelihood.patterns, model, states_differ=target.parameters is not None)
+    constraints = target.constraints
+    if constraints is not None and not constraints.hold(starts.topologies).all():
+        raise BadArgument("chains: some starts do not satisfy the constraints.")
+    surface = Surface(
+        target.likelihood.patterns, model, states_differ=target.parameters is not None, constraints=constraints
+    )
     left_out, every, rows = kept_rounds(len(starts.topologies), rounds, nodes)
     states = _States._make(array[chosen] for array in _States.at(starts, SearchTree(surface), stream))
     chains, key = len(states.parents), stream.named("moves").key()
@@ -268,7 +272,9 @@ def run_part(
                     tree.take_rates(rates, chain)
                 own = _States(*(array[chain] for array in states))
                 tree.restore((own.parents, own.children, own.lengths))
-                tables = ChainTables(*terms[1:], total, key, own.counters, own.places, own.changes, sites)
+                tables = ChainTables(
+                    *terms[1:], total, key, own.counters, own.places, own.changes, own.constrained, sites
+                )
                 place = chain, slice(first_row, last_row)
                 tree.run_chain(tables, rounds_a_row, REGRAFTS, parents[place], lengths[place])
                 own.parents[:], own.children[:], own.lengths[:] = tree.copy_state()
@@ -315,30 +321,40 @@ CHAINS: Task[ChainPart, ChainPaths] = Task("chains", _pack_part, _unpack_part, _
 
 
 class _ChainModels:
-    """The model of every chain, where parameters are inferred: they move by Metropolis' rule while trees are held."""
+    """The models of every chain, where parameters are inferred: they move by Metropolis' rule while trees are held.
+
+    Every chain has random numbers of its own.
+    """
 
     def __init__(self, target: TreePosterior, starts: ChainStarts, chosen: slice, stream: RandomStream) -> None:
-        """chosen: which of the chains; random numbers are made for all, so that each has the same beside any others."""
+        """chosen: which of the chains."""
         self._target = target
         self._factor = starts.factor
-        self._random = stream.generator()
-        self._chains, self._chosen = len(starts.theta), chosen
+        self._steps, self._chances = stream.named("steps").key(), stream.named("chances").key()
+        self._first, self._moves = chosen.start, 0
         self.theta = starts.theta[chosen].copy()  # (chains, dimension)
 
     def rates(self) -> Rates:
-        """The model of every chain as tables."""
+        """The models of every chain as tables."""
         assert self._target.parameters is not None
         return self._target.parameters.at(self.theta).rates.tables
 
     def move(self, topologies: TopologyBatch, branch_lengths: FloatArray) -> None:
         """Move the parameters of every chain, whose trees are these."""
         here = _log_joint(self._target, topologies, branch_lengths, self.theta)
-        for size in THETA_STEPS:
-            steps = self._random.standard_normal((self._chains, self.theta.shape[1]))[self._chosen] @ self._factor.T
-            proposed = self.theta + size / math.sqrt(self._target.dimension) * steps
+        (chains, dimension), sizes = self.theta.shape, len(THETA_STEPS)
+        steps, chances = np.empty((chains, sizes * dimension)), np.empty((chains, sizes))
+        fill_normal_rows(self._steps, self._first, self._moves, steps)
+        for chain in range(chains):
+            fill_uniform(self._chances, self._first + chain, self._moves, chances[chain])
+        self._moves += 1
+        # A product for each chain: in one of all, digits would depend on how many there are.
+        steps = steps.reshape(chains, sizes, dimension) @ self._factor.T
+        for number, size in enumerate(THETA_STEPS):
+            proposed = self.theta + size / math.sqrt(dimension) * steps[:, number]
             there = _log_joint(self._target, topologies, branch_lengths, proposed)
             with np.errstate(invalid="ignore"):
-                accepted = np.log1p(-self._random.random(self._chains)[self._chosen]) < there - here
+                accepted = np.log1p(-chances[:, number]) < there - here
             self.theta[accepted], here[accepted] = proposed[accepted], there[accepted]
 
 

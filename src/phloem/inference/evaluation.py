@@ -8,6 +8,7 @@ import torch
 
 from phloem.arrays import FloatArray
 from phloem.config import EvaluationConfig
+from phloem.errors import NotFinite, counted
 from phloem.inference.draws import DrawCollector
 from phloem.inference.particles import Particles, check_same_taxa, draw_particles, lower_bound
 from phloem.inference.sharing import DRAWING, DrawPart
@@ -20,7 +21,7 @@ CHUNK_NODES = 50_000  # of the trees drawn at a time: 1,000 trees on 26 taxa
 
 
 class Estimated(NamedTuple):
-    """Mean and standard deviation over repeats; None for a single repeat."""
+    """Mean and standard deviation over repeats; None for a single repeat, and for a mean of minus infinity."""
 
     mean: float
     std: float | None
@@ -110,7 +111,16 @@ def draw_repeats(
 
 
 def estimate(rows: FloatArray, particles: int) -> Evaluation:
-    """Bounds and the marginal likelihood from the log weights of some repeats, (repeats, samples)."""
+    """Bounds and the marginal likelihood from the log weights of some repeats, (repeats, samples).
+
+    A tree may weigh nothing. A weight that is not a number is a fault, and must not be left out in silence.
+    """
+    bad = np.count_nonzero(np.isnan(rows) | (rows == np.inf))
+    if bad:
+        raise NotFinite(
+            f"evaluation: the weights of {bad:,} of {counted(rows.size, 'draw')} are not finite numbers. The trained "
+            "model is kept, and --resume evaluates it again; if they stay so, the fault is phloem's: please report it."
+        )
     return Evaluation(
         multi_sample_bound(rows, 1), multi_sample_bound(rows, particles), _over_repeats(lower_bound(rows))
     )
@@ -125,4 +135,7 @@ def multi_sample_bound(rows: FloatArray, particles: int) -> Estimated:
 
 
 def _over_repeats(values: FloatArray) -> Estimated:
-    return Estimated(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None)
+    mean = float(values.mean())
+    if len(values) == 1 or mean == -np.inf:  # where trees weigh nothing, there is no spread
+        return Estimated(mean, None)
+    return Estimated(mean, float(values.std(ddof=1)))

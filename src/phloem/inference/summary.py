@@ -32,12 +32,14 @@ OF_DRAWS = ("draws", "trust", "parameters", "tree_length", "credible_sets", "dis
 ESTIMATES = ("elbo", "lower_bound", "log_marginal_likelihood")
 ERROR = "log_marginal_likelihood_error"
 OF_ONE_RUN = (
-    *("names", "taxa", "sites", "patterns", "model", "branches", "family", "seed", "support", "finished", "steps"),
-    *("stopped_early", "skipped_steps", "evaluation", *ESTIMATES, ERROR, "annealed", "chains", *OF_DRAWS),
+    *("names", "taxa", "sites", "patterns", "model", "constraints", "branches", "family", "seed", "support"),
+    *("finished", "steps", "stopped_early", "skipped_steps", "evaluation", *ESTIMATES, ERROR),
+    *("annealed", "chains", *OF_DRAWS),
 )
 OF_SEVERAL_RUNS = (
-    *("names", "taxa", "sites", "patterns", "model", "branches", "family", "support", "evaluation", "seed", "runs"),
-    *("best_run", "finished", "steps", *ESTIMATES, ERROR, "annealed", "chains", "agreement", *OF_DRAWS),
+    *("names", "taxa", "sites", "patterns", "model", "constraints", "branches", "family", "support", "evaluation"),
+    *("seed", "runs", "best_run", "finished", "steps", *ESTIMATES, ERROR, "annealed"),
+    *("chains", "agreement", *OF_DRAWS),
 )
 
 
@@ -121,6 +123,7 @@ class Summary:
     agreement: Agreement | None = None  # of several runs
     annealed: Annealed | None = None  # how draws were annealed, if they were
     check: ChainCheck | None = None  # what Markov chains from the draws said, if there were any
+    constraints: tuple[str, ...] = ()  # that all trees satisfy, by their names
 
     @property
     def trust(self) -> Trust:
@@ -142,6 +145,7 @@ class Summary:
         values = {
             "names": list(self.names),
             "taxa": len(self.names),
+            "constraints": list(self.constraints),
             **{name: getattr(self, name) for name in ("sites", "patterns", "model", "branches", "family", "seed")},
             "support": self.support._asdict(),
             **{name: getattr(self, name) for name in ("finished", "steps", "stopped_early", "skipped_steps")},
@@ -198,6 +202,7 @@ class Summary:
             agreement=None if agreement is None else _agreement_from_json(agreement),
             annealed=None if annealed is None else _annealed_from_json(annealed),
             check=None if check is None else _check_from_json(check),
+            constraints=tuple(content.get("constraints", ())),
         )
 
 

@@ -314,6 +314,7 @@ class TrainingStart(NamedTuple):
     logits: torch.Tensor | None = None  # of Q(τ); None where all are zero
     held: bool = False  # whether they stay as they are while branch lengths are trained
     theta: ParameterStart | None = None  # if any parameters of the model are inferred
+    log_length: float | None = None  # of branches, where tables of them do not begin at zero
 
 
 def start_in(state: dict[str, AnyArray]) -> TrainingStart:

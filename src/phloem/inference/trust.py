@@ -52,14 +52,6 @@ class Trust(NamedTuple):
     advice: str  # what to do; a sentence
 
 
-UNCHECKED = Finding(
-    "Outside the support",
-    "not known",
-    "usable",
-    "Markov chains, which would have found out, know one model for all sites, and the alignment has parts.",
-)
-
-
 def judge(
     log_weights: FloatArray,
     agreement: Agreement | None,
@@ -73,22 +65,20 @@ def judge(
     runs: int = 1,
     explored: bool = False,
     in_use: bool = False,
-    unchecked: bool = False,
 ) -> Trust:
     """The verdict on the draws of one run, or of several together with their agreement.
 
     check: what chains from the draws said. steps_done: of the run that has taken the fewest. branches, family: of
     branch lengths, where they are ours. runs: how many were asked for, some of which may not have begun. explored:
     whether chains found the posterior before training, so that another run would start at the same place. in_use:
-    whether another process is training them. unchecked: whether chains were to check the draws and know not how, as
-    their sites have several models.
+    whether another process is training them.
     """
     begun = 1 if agreement is None else len(agreement.log_marginal_likelihoods)
     weights = [_effective_draws(log_weights), _tail(log_weights)]
     agreed = [] if agreement is None else [_likelihoods(agreement), *_splits(agreement)]
     checked = [] if check is None else _checked(check)
     training = [] if finished else [_unfinished(steps_done, steps, begun, max(begun, runs))]
-    findings = (*weights, *agreed, *checked, *([UNCHECKED] if unchecked else []), *training)
+    findings = (*weights, *agreed, *checked, *training)
     if not finished:
         advice = "Another process is training it: wait for it." if in_use else RESUME
     elif len(log_weights) < ENOUGH_DRAWS[0]:
@@ -101,8 +91,6 @@ def judge(
         advice = _advice_by_chains(_worst(checked), _worst(weights), added=added)
         flexible = _more_flexible(branches, family)
         advice = advice or _advice(_levels(weights), _worst(agreed), longer, flexible, begun, explored=explored)
-        if unchecked and _worst([*weights, *agreed]) == "good":
-            advice = "The draws are good as far as they go; does a run with another --seed find the same trees?"
     return Trust(_worst(findings), findings, advice)
 
 

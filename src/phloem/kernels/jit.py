@@ -136,9 +136,9 @@ def shift(_context: Any, pointer: Any, offset: Any) -> Any:
 
 @intrinsic
 def from_address(_context: Any, like: Any, address: Any) -> Any:
-    """A pointer to the memory at an address, to elements of the type of the array `like`."""
-    if not (isinstance(like, types.Array) and isinstance(address, types.Integer)):
-        raise numba.TypingError("from_address: needs an array and an integer")
+    """A pointer to the memory at an address, to elements of the type of the array, or of the pointer, `like`."""
+    if not (isinstance(like, types.Array | types.CPointer) and isinstance(address, types.Integer)):
+        raise numba.TypingError("from_address: needs an array or a pointer, and an integer")
     signature = types.CPointer(like.dtype)(like, types.intp)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from phloem.arrays import FloatArray
-from phloem.errors import BadArgument
+from phloem.errors import BadArgument, first_few
 from phloem.inference.agreement import ReferenceComparison
 from phloem.inference.evaluation import Estimated
 from phloem.inference.parameter_estimates import ParameterEstimate
@@ -31,6 +31,9 @@ def describe_posterior(
     if not summary.finished:
         yield from textwrap.wrap(f"not finished: this is the posterior after {count(summary.steps, 'step')}", width)
         yield ""
+    if summary.constraints:
+        names = first_few([*map(printable, summary.constraints)], ", ")
+        yield from textwrap.wrap(f"all trees have the constraints: {names}", width)
     yield from describe_estimates(summary, width)
     if summary.stopped_early:
         yield f"stopped after {count(summary.steps, 'step')}: the bound was flat"

@@ -36,6 +36,7 @@ UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
 Config = TypeVar("Config", bound="DataclassInstance")
 Inputs = TypeVar("Inputs")
+Written = TypeVar("Written")
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,3 +275,19 @@ class Saver(Generic[Config, Inputs]):
 
     def _next_due(self) -> float:
         return time.monotonic() + (self._interval.seconds or 0.0)
+
+
+def write_patiently(write: Callable[[], Written], notice: Callable[[str], None]) -> Written:
+    """Write results; while the disk is full, wait and try again: they may have taken as long as the training."""
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    is_told = False
+    while True:
+        try:
+            return write()
+        except DiskFull as problem:
+            if time.monotonic() + RETRY_SECONDS > give_up:
+                raise
+            if not is_told:
+                notice(f"{problem} The results wait for space.")
+                is_told = True
+            time.sleep(RETRY_SECONDS)

@@ -103,10 +103,12 @@ class RunDirectory(Generic[Config, Inputs]):
     def newest_checkpoint(self, notice: Callable[[str], None]) -> Checkpoint[Config, Inputs] | None:
         """What the run can resume from, if anything; the user gets a notice of damaged checkpoints."""
         found, problems = self.checkpoints.newest()
-        if problems and found is None:
-            raise BadArgument(f"{problems[0]} No other checkpoint of the run is whole. Start again with --force.")
+        if found is None:
+            if problems:
+                raise BadArgument(f"{problems[0]} No other checkpoint of the run is whole. Start again with --force.")
+            return None
         for problem in problems:
-            notice(f"{problem} Another one is whole.")
+            notice(f"{problem} That of step {found.step:,} is whole.")
         return found
 
     def saved_steps(self) -> tuple[int, ...]:

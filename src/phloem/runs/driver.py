@@ -19,7 +19,15 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from phloem.arrays import AnyArray, LongArray
-from phloem.errors import BadArgument, TrainingFailed, counted
+from phloem.errors import (
+    BadArgument,
+    DiskFull,
+    FileProblem,
+    OutOfMemory,
+    TrainingFailed,
+    counted,
+    is_lack_of_memory,
+)
 from phloem.interrupts import held, stoppable
 from phloem.runs.checkpoints import Checkpoint, CheckpointInterval, Config, Inputs, Saver
 from phloem.runs.directory import HISTORY, RunDirectory, claimed
@@ -95,14 +103,33 @@ class Session(RunDirectory[Config, Inputs]):
 
 @contextmanager
 def session(directory: RunDirectory[Config, Inputs], request: RunRequest) -> Iterator[Session[Config, Inputs]]:
-    """Claim the directory; a request to stop (Ctrl-C, SIGTERM) becomes `Interrupted`."""
+    """Claim the directory; a request to stop (Ctrl-C, SIGTERM) becomes `Interrupted`.
+
+    What else ends a run that has begun is said with how to resume it, if that is only a matter of space.
+    """
     ours = Session(directory, request)
     try:
         with stoppable(), claimed(directory, resume=request.resume, force=request.force):
-            yield ours
+            try:
+                yield ours
+            except FileProblem:
+                if directory.path.is_dir():
+                    raise
+                raise FileProblem(f"{directory.path}: the run directory is gone. Start the run again.") from None
     except KeyboardInterrupt:
         begun = ours.has_begun and directory.holds_run()
         raise Interrupted(directory.path, directory.saved_steps() if begun else (), begun=begun) from None
+    except DiskFull as problem:
+        if not (ours.has_begun and directory.holds_run()):
+            raise
+        raise DiskFull(f"{problem} {directory.how_to_finish()}") from None
+    except (MemoryError, OSError, RuntimeError, ImportError) as problem:
+        if not (is_lack_of_memory(problem) and ours.has_begun and directory.holds_run()):
+            raise
+        raise OutOfMemory(
+            f"{directory.path}: memory ran out. What is saved stays: resume it where there is more, with phloem "
+            f"{directory.kind.name} --resume, or start again with settings that need less."
+        ) from None
 
 
 class StepResult(Protocol):

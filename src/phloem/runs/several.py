@@ -17,9 +17,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
-from phloem.errors import PhloemError, ProgramProblem
+from phloem.errors import PhloemError, ProgramProblem, is_lack_of_memory
 from phloem.interrupts import held, stoppable
 from phloem.runs.checkpoints import CheckpointInterval
 from phloem.runs.directory import RunDirectory
@@ -28,6 +28,7 @@ from phloem.runs.events import News, Notice, Progress
 
 DONE, FAILED, INTERRUPTED = 0, 2, 130
 STOP_SECONDS = 30.0  # for all workers to write a checkpoint on a slow disk
+LESS_MEMORY = "--threads 1 takes one run after another"
 PATIENCE_SECONDS = 10.0  # for the worker of a killed session to end
 
 
@@ -43,7 +44,8 @@ def complete_runs(
     cores = options.threads or 1
     at_once = min(len(waiting), cores)
     own = options._replace(threads=max(1, cores // max(1, at_once)))
-    with _stopped_at_the_end() as workers:
+    started: list[_Worker] = []
+    with stopped_at_the_end(started) as workers:
         lines: SimpleQueue[tuple[_Worker, str | None]] = SimpleQueue()
         while waiting or workers:
             while waiting and len(workers) < at_once:
@@ -62,22 +64,15 @@ def complete_runs(
             progress(event)
 
 
-class _Worker:
-    """A process and the thread that listens to it."""
+class Process:
+    """A process of phloem's that reads and writes lines, and the thread that listens to it."""
 
-    def __init__(
-        self,
-        number: int,
-        run: RunDirectory[Any, Any],
-        task: str,
-        lines: "SimpleQueue[tuple[_Worker, str | None]]",
-    ) -> None:
-        self.number = number
-        self.run = run
-        self._errors: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed with the worker
+    def __init__(self, module: str, task: str, lines: "SimpleQueue[tuple[Any, str | None]]") -> None:
+        """lines: where its lines go, each with this object; None after the last."""
+        self._errors: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed with the process
         self.process = subprocess.Popen(
             # -P: a file of the user's called numpy.py must not be imported.
-            [sys.executable, "-P", "-m", "phloem.runs.several", task],
+            [sys.executable, "-P", "-m", module, task],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -88,22 +83,18 @@ class _Worker:
         self._listener = Thread(target=self._listen, args=(lines,), daemon=True)
         self._listener.start()
 
-    def _listen(self, lines: "SimpleQueue[tuple[_Worker, str | None]]") -> None:
+    def _listen(self, lines: "SimpleQueue[tuple[Any, str | None]]") -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             lines.put((self, line))
         lines.put((self, None))
 
-    def check_done(self) -> None:
-        """Raise unless the process has done its work."""
+    def how_it_ended(self) -> tuple[int, str]:
+        """The exit code of a process that has ended, or is about to, and what happened in words, if it was not good."""
         code = self.process.wait()
         self._errors.seek(0)
         last = (self._errors.read().strip().splitlines() or [""])[-1]
-        if code == INTERRUPTED:  # somebody has told this process alone to stop
-            raise KeyboardInterrupt
-        if code:
-            how = f"was killed (signal {-code})" if code < 0 else f"failed ({last})"
-            raise ProgramProblem(f"run {self.number} {how}. Resume it with --resume.")
+        return code, f"was killed (signal {-code})" if code < 0 else f"failed ({last})" if code else ""
 
     def stop(self) -> None:
         """Tell the process to end. One that is suspended (SIGSTOP, a debugger, a batch system) hears it when woken."""
@@ -124,10 +115,33 @@ class _Worker:
                 stream.close()
 
 
+class _Worker(Process):
+    """A process that completes one run."""
+
+    def __init__(
+        self, number: int, run: RunDirectory[Any, Any], task: str, lines: "SimpleQueue[tuple[Any, str | None]]"
+    ) -> None:
+        self.number = number
+        self.run = run
+        super().__init__("phloem.runs.several", task, lines)
+
+    def check_done(self) -> None:
+        """Raise unless the process has done its work."""
+        code, how = self.how_it_ended()
+        if code == INTERRUPTED:  # somebody has told this process alone to stop
+            raise KeyboardInterrupt
+        if code:
+            if code == -getattr(signal, "SIGKILL", 0):  # as systems do where memory runs out
+                how += f". If memory ran out: {LESS_MEMORY}"
+            raise ProgramProblem(f"run {self.number} {how}. Resume it with --resume.")
+
+
+Worker = TypeVar("Worker", bound=Process)
+
+
 @contextmanager
-def _stopped_at_the_end() -> Iterator[list[_Worker]]:
-    """Workers; those that are still at work are stopped however this ends."""
-    workers: list[_Worker] = []
+def stopped_at_the_end(workers: list[Worker]) -> Iterator[list[Worker]]:
+    """Workers that are added to a list; those that are still at work are stopped however this ends."""
     try:
         yield workers
     finally:
@@ -173,6 +187,11 @@ def work(task: str) -> int:
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
+    except (MemoryError, OSError, RuntimeError, ImportError) as problem:
+        if not is_lack_of_memory(problem):
+            raise
+        _send(["error", f"memory ran out. Resume it with --resume where there is more; {LESS_MEMORY}."])
+        return FAILED
     return DONE
 
 

@@ -20,6 +20,7 @@ from phloem.search.iqtree import IQTREE, FailedRun, check_data, find_iqtree, ult
 from phloem.search.jobs import Stopped, TimeLimit, run_jobs, shared_threads
 from phloem.search.replicates import ReplicateDirectory, method_in
 from phloem.threads import available_threads
+from phloem.trees.constraints import TopologyConstraints
 from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
 
@@ -43,8 +44,10 @@ class Method(Protocol):
 class ByIqtree:
     """IQ-TREE's ultrafast bootstrap, on one core."""
 
-    def __init__(self, alignment: Alignment, config: BootstrapConfig) -> None:
-        self._alignment, self._config = alignment, config
+    def __init__(
+        self, alignment: Alignment, config: BootstrapConfig, constraints: TopologyConstraints | None = None
+    ) -> None:
+        self._alignment, self._config, self._constraints = alignment, config, constraints
         self._program = find_iqtree()
         self.program = str(self._program)
 
@@ -59,14 +62,17 @@ class ByIqtree:
             timeout=self._config.timeout,
             stop=stop,
             report=report,
+            constraints=self._constraints,
         )
 
 
 class ByEmbeddedSearch:
     """The bootstrap trees of phloem's own search, and after them its best trees."""
 
-    def __init__(self, alignment: Alignment, config: BootstrapConfig) -> None:
-        self._alignment, self._config = alignment, config
+    def __init__(
+        self, alignment: Alignment, config: BootstrapConfig, constraints: TopologyConstraints | None = None
+    ) -> None:
+        self._alignment, self._config, self._constraints = alignment, config, constraints
         self.program = f"embedded search of phloem {version('phloem')}"
 
     def make(self, replicate: int, threads: int, stop: Event, report: Callable[[float], None]) -> TreeSample:
@@ -82,7 +88,13 @@ class ByEmbeddedSearch:
         )
         limit = TimeLimit(stop, config.timeout)
         try:
-            found = search_trees(self._alignment, settings, stop=limit, report=lambda news: report(news.fraction))
+            found = search_trees(
+                self._alignment,
+                settings,
+                stop=limit,
+                report=lambda news: report(news.fraction),
+                constraints=self._constraints,
+            )
         except Stopped:
             if limit.is_over and not stop.is_set():
                 raise ProgramProblem(
@@ -115,9 +127,12 @@ def check_bootstrap_alignment(alignment: Alignment, method: str) -> None:
         check_data(alignment)
 
 
-def build_method(alignment: Alignment, config: BootstrapConfig) -> Method:
-    """The method of settled settings; IQ-TREE must be there if it is that."""
-    return ByIqtree(alignment, config) if config.method == "iqtree" else ByEmbeddedSearch(alignment, config)
+def build_method(
+    alignment: Alignment, config: BootstrapConfig, constraints: TopologyConstraints | None = None
+) -> Method:
+    """The method of settled settings; IQ-TREE must be there if it is that. constraints: that all trees satisfy."""
+    by = ByIqtree if config.method == "iqtree" else ByEmbeddedSearch
+    return by(alignment, config, constraints)
 
 
 def replicate_seed(seed: int, replicate: int) -> int:
@@ -171,14 +186,19 @@ Progress = Callable[[BootstrapProgress], None] | None
 
 
 def bootstrap_files(
-    alignment: Alignment, directory: Path, config: BootstrapConfig, *, progress: Progress = None
+    alignment: Alignment,
+    directory: Path,
+    config: BootstrapConfig,
+    *,
+    constraints: TopologyConstraints | None = None,
+    progress: Progress = None,
 ) -> BootstrapFiles:
     """One file of bootstrap trees a replicate, in `directory`. Replicates that are there already are not made again.
 
     If one replicate fails, those at work are stopped; those that were finished stay and the next call resumes
     from them. `progress` is called from the calling thread.
     """
-    plan = plan_bootstrap(alignment, directory, config)
+    plan = plan_bootstrap(alignment, directory, config, constraints)
     replicates, method = plan.replicates, plan.method
     if method is not None:
         program = method.program
@@ -200,21 +220,31 @@ def bootstrap_files(
     )
 
 
-def plan_bootstrap(alignment: Alignment, directory: Path, config: BootstrapConfig) -> BootstrapPlan:
+def plan_bootstrap(
+    alignment: Alignment, directory: Path, config: BootstrapConfig, constraints: TopologyConstraints | None = None
+) -> BootstrapPlan:
     """What `bootstrap_files` is about to do; whatever stands in its way is an error, and nothing is changed."""
     config = settled(config, directory)
     check_bootstrap_alignment(alignment, config.method)
-    replicates = ReplicateDirectory(directory, alignment, config)
+    replicates = ReplicateDirectory(directory, alignment, config, constraints)
     missing = [replicate for replicate in _numbers(config) if not replicates.is_whole(replicate)]
-    return BootstrapPlan(config, replicates, missing, build_method(alignment, config) if missing else None)
+    method = build_method(alignment, config, constraints) if missing else None
+    return BootstrapPlan(config, replicates, missing, method)
 
 
-def bootstrap_samples(alignment: Alignment, config: BootstrapConfig, *, progress: Progress = None) -> list[TreeSample]:
+def bootstrap_samples(
+    alignment: Alignment,
+    config: BootstrapConfig,
+    *,
+    constraints: TopologyConstraints | None = None,
+    progress: Progress = None,
+) -> list[TreeSample]:
     """The trees of every replicate, in order. `progress` is called from the calling thread."""
     config = settled(config)
     check_bootstrap_alignment(alignment, config.method)
     wanted = _numbers(config)
-    samples = _make(wanted, build_method(alignment, config), config, progress, keep=lambda _replicate, trees: trees)
+    method = build_method(alignment, config, constraints)
+    samples = _make(wanted, method, config, progress, keep=lambda _replicate, trees: trees)
     return [samples[replicate] for replicate in wanted]
 
 

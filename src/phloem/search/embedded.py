@@ -18,7 +18,9 @@ from phloem.search.resampling import Resampling, Visits, correlation
 from phloem.search.surface import SearchTree, Surface
 from phloem.search.tree_search import CLIMBS_AT_A_TIME, Start, TreeSearch, first_starts
 from phloem.target.estimation import estimate_model, start_model
+from phloem.target.substitution import SubstitutionModel
 from phloem.threads import available_threads
+from phloem.trees.constraints import TopologyConstraints
 from phloem.trees.sample import TreeSample
 from phloem.trees.topology import TopologyBatch
 
@@ -35,10 +37,11 @@ def search_trees(
     *,
     stop: Event | None = None,
     report: Callable[[SearchProgress], None] | None = None,
+    constraints: TopologyConstraints | None = None,
 ) -> SearchResult:
     """The maximum-likelihood tree and bootstrap trees, the same for the same seed whatever the number of threads.
 
-    `stop`, once set, ends the search early with `Stopped`.
+    `stop`, once set, ends the search early with `Stopped`. constraints: that all trees satisfy, from the first on.
     """
     if len(alignment.taxa) < FEWEST_TAXA:
         raise AlignmentError(f"alignment: {len(alignment.taxa)} taxa. A search needs at least {FEWEST_TAXA}.")
@@ -46,17 +49,19 @@ def search_trees(
     stream = RandomStream(config.seed, "search")
     stop = stop or Event()
     form = parse_estimated_model("--model", config.model)
-    surface = Surface(patterns, start_model(form, patterns))
+    model = start_model(form, patterns)
+    surface = Surface(patterns, model, constraints=constraints)
     starts = first_starts(surface, patterns, stream=stream, stop=stop)
-    if not surface.model.is_jukes_cantor:
-        surface = _fitted_surface(surface, patterns, form, starts[0], stop)
+    if not model.is_jukes_cantor:
+        model = _fitted_model(model, patterns, form, starts[0], stop, constraints)
+        surface = Surface(patterns, model, constraints=constraints)
     resampling = Resampling(surface.patterns.counts, config.count, stream=stream.named("replicates"), stop=stop)
     visits = Visits(resampling, len(alignment.taxa), config.keep)
     threads = config.threads or available_threads()
     search = TreeSearch(surface, visits, stream=stream, threads=threads, stop=stop)
     agreement = _climb_until_stable(search, visits, starts, report or (lambda _news: None))
     best = search.best
-    fitted = estimate_model(patterns, best.topology, surface.model, best.lengths[None], form=form)
+    fitted = estimate_model(patterns, best.topology, model, best.lengths[None], form=form)
     return SearchResult(
         topology=best.topology,
         branch_lengths=fitted.branch_lengths[0],
@@ -70,20 +75,25 @@ def search_trees(
     )
 
 
-def _fitted_surface(
-    surface: Surface, patterns: SitePatterns, form: EstimatedModel, start: Start, stop: Event
-) -> Surface:
-    """The surface under the parameters that fit the first peak, which is found under those that fit the start."""
+def _fitted_model(
+    model: SubstitutionModel,
+    patterns: SitePatterns,
+    form: EstimatedModel,
+    start: Start,
+    stop: Event,
+    constraints: TopologyConstraints | None,
+) -> SubstitutionModel:
+    """The parameters that fit the first peak, which is found under those that fit the start."""
     tree = start
     for is_last in (False, True):
-        fitted = estimate_model(patterns, tree.topology, surface.model, tree.lengths[None], form=form)
-        surface = Surface(patterns, fitted.model)
+        fitted = estimate_model(patterns, tree.topology, model, tree.lengths[None], form=form)
+        model = fitted.model
         if not is_last:
-            room = SearchTree(surface)
+            room = SearchTree(Surface(patterns, model, constraints=constraints))
             room.place(tree.topology, fitted.branch_lengths[0])
             peak = Climb(room, math.inf, {}, stop).peak()
             tree = Start(peak.topology, peak.lengths)
-    return surface
+    return model
 
 
 def _climb_until_stable(

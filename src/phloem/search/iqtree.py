@@ -17,7 +17,9 @@ import numpy as np
 
 from phloem.data.alignment import STATES, Alignment, is_missing, letter_for
 from phloem.errors import AlignmentError, FileProblem, PhloemError, ProgramProblem, listed
+from phloem.random_streams import RandomStream
 from phloem.search.jobs import Stopped
+from phloem.trees.constraints import TopologyConstraints
 from phloem.trees.reading import parse_newick
 from phloem.trees.sample import TreeSample
 
@@ -124,8 +126,9 @@ def ultrafast_bootstrap(
     timeout: float,
     stop: Event,
     report: Callable[[float], None],
+    constraints: TopologyConstraints | None = None,
 ) -> TreeSample:
-    """`count` binary trees on all taxa of the alignment, the same for the same seed.
+    """`count` binary trees on all taxa of the alignment, the same for the same seed, that satisfy the constraints.
 
     `report` gets the share of the search that is done, by IQ-TREE's own estimate. `stop` ends the run early with
     `Stopped`. However it ends, no process and no file of it is left.
@@ -140,6 +143,9 @@ def ultrafast_bootstrap(
             with (folder / "alignment.fasta").open("wb") as fasta:
                 for taxon, row in zip(names, alignment.states, strict=True):
                     fasta.write(b">%b\n%b\n" % (taxon.encode(), LETTER_OF_CODE[row].tobytes()))
+            if constraints is not None:
+                (folder / "constraints.nwk").write_text(constraints.newick(names) + "\n")
+                arguments += " -g constraints.nwk"
             log = folder / "screen.log"
             try:
                 _run([program.path, *arguments.split()], folder, log, timeout, stop, report)
@@ -150,7 +156,10 @@ def ultrafast_bootstrap(
         raise FileProblem(
             f"temporary files cannot be written ({problem.strerror}). Set TMPDIR to a directory with more space."
         ) from None
-    return TreeSample(alignment.taxa, sample.topologies, sample.weights, None)
+    topologies = sample.topologies
+    if constraints is not None:  # should IQ-TREE let any of them go
+        topologies = constraints.imposed_on(topologies, stream=RandomStream(seed, "constraints"))
+    return TreeSample(alignment.taxa, topologies, sample.weights, None)
 
 
 def _run(

@@ -9,11 +9,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from phloem.arrays import BoolArray
 from phloem.config import BootstrapConfig
 from phloem.config.search import BOOTSTRAP_METHODS
 from phloem.data.alignment import Alignment
 from phloem.errors import FileProblem
 from phloem.storage.files import atomic_write, cannot_read, refuse_links
+from phloem.trees.constraints import TopologyConstraints
 from phloem.trees.sample import TreeSample
 from phloem.trees.writing import format_newick
 
@@ -21,6 +23,7 @@ MANIFEST = "bootstrap.json"
 TREE_FILE = re.compile(r"replicate_\d+\.nwk\.gz")
 # Settings of manifests written when IQ-TREE was the only method.
 BEFORE_METHODS: dict[str, Any] = {"method": "iqtree", "keep": 0, "within": None}
+WITHOUT_CONSTRAINTS: dict[str, Any] = {"constraints": None}  # as manifests are where there are none
 WAY_OUT = "Choose another --out, or delete the files in this one."
 
 
@@ -31,7 +34,13 @@ class ReplicateDirectory:
     that it does not list, or with another hash, count as missing. Several threads may add files.
     """
 
-    def __init__(self, directory: Path, alignment: Alignment, config: BootstrapConfig) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        alignment: Alignment,
+        config: BootstrapConfig,
+        constraints: TopologyConstraints | None = None,
+    ) -> None:
         """Read the manifest, if there is one, and change nothing; replicates made otherwise are an error.
 
         The method must not be `auto`.
@@ -45,6 +54,7 @@ class ReplicateDirectory:
             "seed": config.seed,
             "keep": config.keep,
             "within": config.within if config.keep else None,
+            "constraints": None if constraints is None else sorted(map(_stars, constraints.members)),
         }
         with suppress(OSError):  # a directory that cannot be read, as the manifest will say
             refuse_links(directory, [MANIFEST, *(path.name for path in directory.glob("replicate_*"))])
@@ -85,7 +95,12 @@ class ReplicateDirectory:
         except (OSError, ValueError) as problem:
             reason = getattr(problem, "strerror", None) or problem
             raise FileProblem(f"{self.directory}: cannot be created ({reason}). Choose another --out.") from None
-        self._write_manifest()
+        try:
+            self._write_manifest()
+        except FileProblem:
+            with suppress(OSError):  # it was there before, with files in it
+                self.directory.rmdir()
+            raise
 
     def add(self, replicate: int, sample: TreeSample, program: str) -> None:
         """Write the trees of a replicate, equal trees as equal bytes, and remove the log of an earlier failure."""
@@ -108,7 +123,8 @@ class ReplicateDirectory:
         return path
 
     def _write_manifest(self) -> None:
-        manifest = self._settings | {"files": dict(sorted(self._files.items()))}
+        settings = {key: value for key, value in self._settings.items() if (key, value) != ("constraints", None)}
+        manifest = settings | {"files": dict(sorted(self._files.items()))}
         with atomic_write(self.directory / MANIFEST) as stream:
             stream.write(json.dumps(manifest, indent=2).encode() + b"\n")
 
@@ -126,7 +142,7 @@ class ReplicateDirectory:
             raise cannot_read(path, problem) from None
         try:
             found: dict[str, Any] = json.loads(content)
-            settings = {key: (BEFORE_METHODS | found)[key] for key in self._settings}
+            settings = {key: (BEFORE_METHODS | WITHOUT_CONSTRAINTS | found)[key] for key in self._settings}
             files = {
                 str(name): {"sha256": str(entry["sha256"]), "program": str(entry["program"])}
                 for name, entry in found["files"].items()
@@ -147,10 +163,14 @@ class ReplicateDirectory:
     def _difference(self, settings: dict[str, Any]) -> str:
         """How the settings of a manifest differ from ours."""
         differing = [key for key, value in settings.items() if value != self._settings[key]]
+        others = {"alignment": "of another alignment", "constraints": "under other constraints"}
         return " and ".join(
-            "of another alignment" if key == "alignment" else f"with {key} {settings[key]}, not {self._settings[key]}"
-            for key in differing
+            others.get(key) or f"with {key} {settings[key]}, not {self._settings[key]}" for key in differing
         )
+
+
+def _stars(side: BoolArray) -> str:
+    return "".join("*" if member else "." for member in side.tolist())
 
 
 def method_in(directory: Path) -> str | None:

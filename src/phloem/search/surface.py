@@ -1,12 +1,17 @@
-"""The likelihood surface that a search climbs: one alignment, one model, and trees on it that change in place."""
+"""The likelihood surface that a search climbs and chains walk on.
+
+It is that of one alignment with a model for all of it or for each of its parts; on it there are trees that change in
+place.
+"""
 
 import math
 from copy import copy
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from phloem.arrays import FloatArray, IntArray, RealArray, WordArray
+from phloem.arrays import FloatArray, IntArray, LongArray, RealArray, WordArray
 from phloem.data.patterns import SitePatterns, merge_relabelled
 from phloem.kernels.likelihood.pruning import Rates
 from phloem.kernels.search.branch import LANES, MATRIX, BranchTables, PatternTables, RateTables
@@ -14,11 +19,42 @@ from phloem.kernels.search.chain import ChainTables, run_chain
 from phloem.kernels.search.moves import cut_off, graft_into, score_interchanges, score_regrafts
 from phloem.kernels.search.partials import TreeTables, smooth
 from phloem.kernels.trees.clades import topology_keys
+from phloem.target.partitioned import PartitionedModel
+from phloem.target.rates import fixed_rates, gamma_of
 from phloem.target.substitution import SubstitutionModel, symmetrize
+from phloem.trees.constraints import TopologyConstraints
 from phloem.trees.topology import TopologyBatch, taxon_keys
 
 NO_MOVES: IntArray = np.empty(0, np.int32)
 CACHE_LINE = 64  # bytes
+
+
+class Blocks(NamedTuple):
+    """Which patterns fill which blocks: those of every part whole ones, the last of them with nothing."""
+
+    firsts: LongArray  # (parts + 1,)  patterns firsts[p]:firsts[p+1] are those of part p
+    bounds: IntArray  # (parts + 1,)  and so are blocks bounds[p]:bounds[p+1]
+    places: LongArray  # (patterns,)  of each in the blocks
+
+    @classmethod
+    def of(cls, firsts: LongArray) -> "Blocks":
+        """The blocks of parts that begin with these patterns; the last number is that of all patterns."""
+        sizes = np.diff(firsts)
+        bounds = np.append(0, np.cumsum(-(-sizes // LANES))).astype(np.int32)
+        places = np.arange(firsts[-1]) + np.repeat(LANES * bounds[:-1] - firsts[:-1], sizes)
+        return cls(firsts, bounds, places)
+
+    def fill(self, values: FloatArray, padding: float) -> RealArray:
+        """The last axis, patterns, as (blocks, LANES) in single precision, with the last of each part filled up."""
+        *others, _ = values.shape
+        padded = np.full((*others, self.bounds[-1] * LANES), padding, np.float32)
+        padded[..., self.places] = values
+        return padded.reshape(*others, -1, LANES)
+
+
+def blocks_of(patterns: SitePatterns, model: SubstitutionModel | PartitionedModel) -> Blocks:
+    """The blocks of the parts that have a model each."""
+    return Blocks.of(patterns.part_bounds if isinstance(model, PartitionedModel) else np.array([0, len(patterns)]))
 
 
 def search_patterns(patterns: SitePatterns, model: SubstitutionModel) -> SitePatterns:
@@ -42,21 +78,21 @@ def rate_tables(model: SubstitutionModel, *, equal: bool) -> RateTables:
     shares = model.site_rates.weights().detach().numpy()[:, None, None]
     return RateTables(
         equal=int(equal),
-        frequencies=frequencies,
-        spectral=spectral,
-        exponents=exponents,
-        terms=np.array([0.0, values[1]]) if equal else np.append(0.0, exponents[:, 1:]),
-        one_end=(shares * np.concatenate([frequencies[None], spectral[1:]])).astype(np.float32),
-        other_end=spectral.astype(np.float32),
+        frequencies=frequencies[None],
+        spectral=spectral[None],
+        exponents=exponents[None],
+        terms=(np.array([0.0, values[1]]) if equal else np.append(0.0, exponents[:, 1:]))[None],
+        one_end=(shares * np.concatenate([frequencies[None], spectral[1:]])).astype(np.float32)[None],
+        other_end=spectral.astype(np.float32)[None],
     )
 
 
 def pattern_tables(patterns: SitePatterns, model: SubstitutionModel) -> PatternTables:
     """Weights of the patterns, and the likelihoods of those that may be constant at invariant sites."""
-    constant = np.zeros(len(patterns))
+    constant, blocks = np.zeros(len(patterns)), blocks_of(patterns, model)
     if model.site_rates.invariant is not None:
         constant = model.site_rates.invariant.item() * (common_states(patterns) @ model.frequencies.detach().numpy())
-    return PatternTables(_in_blocks(patterns.counts, 0.0), _in_blocks(constant, 0.0), int(constant.any()))
+    return PatternTables(blocks.fill(patterns.counts, 0.0), blocks.fill(constant, 0.0), int(constant.any()))
 
 
 def common_states(patterns: SitePatterns) -> FloatArray:
@@ -66,36 +102,29 @@ def common_states(patterns: SitePatterns) -> FloatArray:
 
 
 def rate_tables_of(rates: Rates, number: int, categories: int) -> RateTables:
-    """The same of one of several models of the likelihood's, in which states differ.
+    """The same of the parts in one of several sets of models of the likelihood's, in which states differ.
 
     categories: as many as there are, without those that fill up the likelihood's tables.
     """
-    frequencies, left = rates.frequencies[number, 0], rates.left[number, 0]
-    values, spectral = rates.values[number, 0, ::-1], left[::-1]  # that of zero comes first
-    exponents = rates.rates[number, 0, :categories, None] * values
-    shares = rates.weights[number, 0, :categories, None, None]
+    frequencies, left = rates.frequencies[number], rates.left[number]
+    values, spectral = rates.values[number, :, ::-1], left[:, ::-1]  # that of zero comes first
+    exponents = rates.rates[number, :, :categories, None] * values[:, None]
+    shares = rates.weights[number, :, :categories, None, None]
+    parts = len(frequencies)
     return RateTables(
         equal=0,
         frequencies=frequencies,
         spectral=np.ascontiguousarray(spectral),
         exponents=exponents,
-        terms=np.append(0.0, exponents[:, 1:]),
-        one_end=(shares * np.concatenate([frequencies[None], spectral[1:]])).astype(np.float32),
+        terms=np.concatenate([np.zeros((parts, 1)), exponents[:, :, 1:].reshape(parts, -1)], axis=1),
+        one_end=(shares * np.concatenate([frequencies[:, None], spectral[:, 1:]], axis=1)[:, None]).astype(np.float32),
         other_end=np.ascontiguousarray(spectral, np.float32),
     )
 
 
-def tip_rows(patterns: SitePatterns) -> RealArray:
-    """Partials of the tips, (taxa, blocks, 4, LANES); nothing is known of patterns that fill up the last block."""
-    return np.ascontiguousarray(_in_blocks(patterns.tip_partials.swapaxes(1, 2), 1.0).swapaxes(1, 2))
-
-
-def _in_blocks(values: FloatArray, padding: float) -> RealArray:
-    """The last axis, patterns, as (blocks, LANES) in single precision, with the last block filled up."""
-    *others, count = values.shape
-    padded = np.full((*others, -(-count // LANES) * LANES), padding, np.float32)
-    padded[..., :count] = values
-    return padded.reshape(*others, -1, LANES)
+def tip_rows(patterns: SitePatterns, blocks: Blocks) -> RealArray:
+    """Partials of the tips, (taxa, blocks, 4, LANES); nothing is known of patterns that fill up a block."""
+    return np.ascontiguousarray(blocks.fill(patterns.tip_partials.swapaxes(1, 2), 1.0).swapaxes(1, 2))
 
 
 def _aligned(shape: tuple[int, ...]) -> RealArray:
@@ -109,26 +138,46 @@ def _aligned(shape: tuple[int, ...]) -> RealArray:
 class Surface:
     """What all trees of a search have in common."""
 
-    def __init__(self, patterns: SitePatterns, model: SubstitutionModel, *, states_differ: bool = False) -> None:
-        """states_differ: whether models that treat states differently follow, whatever this one does."""
-        equal = model.is_jukes_cantor and not states_differ
-        self.patterns = search_patterns(patterns, model) if equal else patterns
-        self.model = model
-        self.rates = rate_tables(model, equal=equal)
-        self.tables = pattern_tables(self.patterns, model)
+    def __init__(
+        self,
+        patterns: SitePatterns,
+        model: SubstitutionModel | PartitionedModel,
+        *,
+        states_differ: bool = False,
+        constraints: TopologyConstraints | None = None,
+    ) -> None:
+        """states_differ: whether models that treat states differently follow, whatever this one does.
+
+        constraints: that all trees satisfy, wherever they are placed.
+        """
+        self.constraints = constraints
+        self.patterns, self.model = patterns, model
+        if isinstance(model, SubstitutionModel):
+            equal = model.is_jukes_cantor and not states_differ
+            if equal:
+                self.patterns = search_patterns(patterns, model)
+            self.rates, self.tables = rate_tables(model, equal=equal), pattern_tables(self.patterns, model)
+        self.blocks = blocks_of(self.patterns, model)
         self._common = common_states(self.patterns)
-        rows = tip_rows(self.patterns)
+        self._weights = self.blocks.fill(self.patterns.counts, 0.0)
+        if isinstance(model, PartitionedModel):
+            self._take(fixed_rates(model.parts).tables, 0, gamma_of(model.parts)[0])
+        rows = tip_rows(self.patterns, self.blocks)
         self.tips = _aligned(rows.shape)
         self.tips[...] = rows
         self.taxon_keys = np.ascontiguousarray(taxon_keys(len(patterns.taxa))[:, 0])
 
     def with_rates(self, rates: Rates, number: int) -> "Surface":
-        """The same alignment under another model, with as many rate categories."""
+        """The same alignment under other models of as many parts, with as many rate categories."""
         other = copy(self)
-        other.rates = rate_tables_of(rates, number, len(self.rates.exponents))
-        constant = self._common @ rates.invariant[number, 0]
-        other.tables = PatternTables(self.tables.weights, _in_blocks(constant, 0.0), int(constant.any()))
+        other._take(rates, number, self.rates.exponents.shape[1])
         return other
+
+    def _take(self, rates: Rates, number: int, categories: int) -> None:
+        self.rates = rate_tables_of(rates, number, categories)
+        of_parts = zip(pairwise(self.blocks.firsts.tolist()), rates.invariant[number], strict=True)
+        constant = np.concatenate([self._common[first:last] @ invariant for (first, last), invariant in of_parts])
+        self.tables = PatternTables(self._weights, self.blocks.fill(constant, 0.0), int(constant.any()))
 
     @property
     def taxon_count(self) -> int:
@@ -136,13 +185,14 @@ class Surface:
 
     @property
     def width(self) -> int:
-        """Patterns with those that fill up the last block."""
+        """Patterns with those that fill up blocks."""
         return int(self.tables.weights.size)
 
     def branch_tables(self) -> BranchTables:
         """Room for the likelihood along a branch."""
-        blocks, terms = len(self.tables.weights), len(self.rates.terms)
+        blocks, terms = len(self.tables.weights), self.rates.terms.shape[1]
         return BranchTables(
+            bounds=self.blocks.bounds.ctypes.data,
             terms=_aligned((blocks, terms, LANES)),
             steps=np.empty((blocks, LANES), np.int32),
             growth=np.empty((3, terms), np.float32),
@@ -165,25 +215,27 @@ class SearchTree:
     def __init__(self, surface: Surface) -> None:
         self._surface = surface
         taxa, blocks = surface.tips.shape[:2]
-        nodes, categories = 2 * taxa - 2, len(surface.rates.exponents)
+        nodes, (parts, categories) = 2 * taxa - 2, surface.rates.exponents.shape[:2]
         self._tables = TreeTables(
+            parts=parts,
+            bounds=surface.blocks.bounds.ctypes.data,
             parent=np.empty(nodes, np.int32),
             children=np.empty((nodes, 2), np.int32),
             lengths=np.zeros(nodes),
-            matrices=np.zeros((nodes, categories, MATRIX), np.float32),
+            matrices=np.zeros((nodes, parts * categories, MATRIX), np.float32),
             tips=surface.tips,
             below=_aligned((nodes - taxa, blocks, categories, 4, LANES)),
             above=_aligned((nodes, blocks, categories, 4, LANES)),
             below_steps=np.zeros((nodes, blocks, LANES), np.int32),
             above_steps=np.zeros((nodes, blocks, LANES), np.int32),
             order=np.empty(nodes, np.int32),
-            places=np.empty(nodes, np.int32),
         )
         self._branch = surface.branch_tables()
+        self.constrained = np.zeros(nodes, np.bool_)  # whether the branch above each node is a constraint
         self.sites = np.empty(surface.width)  # log-likelihoods of the patterns after the last smoothing
 
     def take_rates(self, rates: Rates, number: int) -> None:
-        """Be under another of several models."""
+        """Be under another of several models, or sets of models of the parts."""
         self._surface = self._surface.with_rates(rates, number)
 
     def place(self, topology: TopologyBatch, lengths: FloatArray) -> None:
@@ -195,13 +247,23 @@ class SearchTree:
         tables.parent[0], tables.parent[top] = -1, 0
         tables.children[0] = top, -1
         tables.lengths[top] = lengths[0]
+        if self._surface.constraints is not None:
+            self.constrained[:] = self._surface.constraints.flags(topology)[0]
+
+    @property
+    def constraints(self) -> TopologyConstraints | None:
+        """Those of the surface."""
+        return self._surface.constraints
 
     @property
     def inner_branches(self) -> IntArray:
-        """Those across which there are interchanges: neither a leaf's nor taxon 0's."""
+        """Those across which there are interchanges: neither a leaf's nor taxon 0's, and no constraints.
+
+        Interchanges elsewhere leave constraints above the same nodes.
+        """
         top = self._tables.children[0, 0]
         nodes: IntArray = np.arange(self._surface.taxon_count, len(self._tables.parent), dtype=np.int32)
-        inner: IntArray = nodes[nodes != top]
+        inner: IntArray = nodes[(nodes != top) & ~self.constrained[nodes]]
         return inner
 
     def smooth(self, passes: int, tolerance: float) -> float:

@@ -170,7 +170,9 @@ class TreeSearch:
             room.place(self.best.topology, self.best.lengths)
             room.regraft(node, place)
             if room.key not in self._visits.known:
-                starts.append(Start(*room.current()))
+                start = Start(*room.current())
+                if room.constraints is None or room.constraints.hold(start.topology).all():
+                    starts.append(start)
             if len(starts) == CLIMBS_AT_A_TIME:
                 break
         self._rooms.put(room)
@@ -185,7 +187,7 @@ class TreeSearch:
             peak = self.pool[random.integers(len(self.pool))]
             room.place(peak.topology, peak.lengths)
             branches = room.inner_branches
-            count = max(1, round(STRENGTH * len(branches)))
+            count = max(1, round(STRENGTH * len(branches))) if len(branches) else 0  # where all are constraints
             for branch, child in zip(random.choice(branches, count), random.integers(2, size=count), strict=True):
                 room.interchange(2 * int(branch) + int(child))
             starts.append(Start(*room.current()))
@@ -202,7 +204,7 @@ class TreeSearch:
 
 
 def first_starts(surface: Surface, patterns: SitePatterns, *, stream: RandomStream, stop: Event) -> list[Start]:
-    """The best of many parsimony trees and one of neighbour joining, best first."""
+    """The best of many parsimony trees and one of neighbour joining, best first, all made to satisfy constraints."""
     room = SearchTree(surface)
     distances = pair_distances(surface.rates, surface.tables, surface.branch_tables(), surface.tips, ROUGH)
     joined, lengths = neighbor_joining(np.minimum(distances, SATURATED))
@@ -213,6 +215,9 @@ def first_starts(surface: Surface, patterns: SitePatterns, *, stream: RandomStre
         topology, start_lengths = joined, lengths[0]
         if number:
             topology = parsimony_topologies(patterns, 1, stream=stream.named("parsimony").at(number))
+            start_lengths = np.full(joined.branch_count, START_LENGTH)
+        if surface.constraints is not None and not surface.constraints.hold(topology).all():
+            topology = surface.constraints.imposed_on(topology, stream=stream.named("constraints").at(number))
             start_lengths = np.full(joined.branch_count, START_LENGTH)
         room.place(topology, start_lengths)
         value = room.smooth(2, ROUGH)

@@ -162,6 +162,8 @@ def cannot_write(path: Path, problem: Exception) -> FileProblem:
     reason = getattr(problem, "strerror", None) or problem
     if getattr(problem, "errno", None) in NO_SPACE:
         return DiskFull(f"{path}: cannot be written ({reason}). Free some space.")
+    if getattr(problem, "errno", None) == errno.EFBIG:
+        return FileProblem(f"{path}: cannot be written ({reason}). Raise the limit (ulimit -f).")
     return FileProblem(f"{path}: cannot be written ({reason}).")
 
 

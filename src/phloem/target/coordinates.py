@@ -46,6 +46,10 @@ class Coordinates(ABC):
         """Log density, (trees,), and its gradient, (trees, dimension)."""
 
     @abstractmethod
+    def draw(self, random: np.random.Generator) -> FloatArray:
+        """The parameters, (parameters,), from the prior."""
+
+    @abstractmethod
     def pull_back(self, values: FloatArray, by_values: FloatArray) -> FloatArray:
         """From the gradient of the parameters, (trees, parameters), to that of the coordinates, (trees, dimension)."""
 
@@ -81,6 +85,10 @@ class Shares(Coordinates):
         slope = 1.0 - len(self.names) * np.exp(logs[:, self._others])
         return math.lgamma(len(self.names)) + logs.sum(axis=1), slope
 
+    def draw(self, random: np.random.Generator) -> FloatArray:
+        """Shares."""
+        return random.dirichlet(np.ones(len(self.names)))
+
     def pull_back(self, values: FloatArray, by_values: FloatArray) -> FloatArray:
         """The gradient for the coordinates."""
         mean = (values * by_values).sum(axis=1, keepdims=True)
@@ -114,6 +122,10 @@ class Multipliers(Shares):
     def coordinates(self, values: FloatArray) -> FloatArray:
         """Logarithms of the ratios of shares."""
         return super().coordinates(values / self._scales)
+
+    def draw(self, random: np.random.Generator) -> FloatArray:
+        """The rates."""
+        return np.asarray(self._scales * super().draw(random))
 
     def pull_back(self, values: FloatArray, by_values: FloatArray) -> FloatArray:
         """The gradient for the coordinates."""
@@ -154,6 +166,10 @@ class Ratio(Logarithm):
         """In words."""
         return "Beta(1, 1) of its share, kappa over 1 + kappa"
 
+    def draw(self, random: np.random.Generator) -> FloatArray:
+        """The ratio."""
+        return _within(np.exp(random.logistic(size=1)), np.exp(-FARTHEST), np.exp(FARTHEST))
+
     def log_prior(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The logistic density."""
         return _logistic(coordinates)
@@ -170,6 +186,10 @@ class Shape(Logarithm):
     def prior(self) -> str:
         """In words."""
         return "Exponential(1)"
+
+    def draw(self, random: np.random.Generator) -> FloatArray:
+        """The shape."""
+        return _within(random.exponential(size=1), *SHAPES)
 
     def log_prior(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
         """log α - α."""
@@ -192,6 +212,10 @@ class Share(Coordinates):
         """In words."""
         return "Uniform(0, 1)"
 
+    def draw(self, random: np.random.Generator) -> FloatArray:
+        """The proportion."""
+        return _within(random.random(1), expit(-FARTHEST), expit(FARTHEST))
+
     def values(self, coordinates: FloatArray) -> FloatArray:
         """The proportion, (trees, 1)."""
         return np.asarray(expit(np.clip(coordinates, -FARTHEST, FARTHEST)))
@@ -207,6 +231,11 @@ class Share(Coordinates):
     def pull_back(self, values: FloatArray, by_values: FloatArray) -> FloatArray:
         """The gradient for the coordinate."""
         return values * (1.0 - values) * by_values
+
+
+def _within(drawn: FloatArray, lowest: float, highest: float) -> FloatArray:
+    """As values of coordinates are, for the likelihood has no others."""
+    return np.clip(drawn, lowest, highest)
 
 
 def _logistic(coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:

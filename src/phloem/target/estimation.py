@@ -18,6 +18,8 @@ from phloem.target.substitution import SubstitutionModel, build_model, constant_
 from phloem.trees.topology import TopologyBatch
 
 SHORTEST, LONGEST = 1e-8, 100.0
+FEW_CHANGES = 4.0
+ROUGH = 0.1  # nats, where lengths are only to be of the right size
 REMEMBERED_STEPS = 12  # steps that approximate the curvature
 # Which free rate each of AC, AG, AT, CG, CT, GT has; number 0 is not free: it is 1.
 _ALIKE, _TRANSITIONS, _GENERAL = (0, 0, 0, 0, 0, 0), (0, 1, 0, 0, 1, 0), (1, 2, 3, 4, 5, 0)
@@ -81,6 +83,16 @@ def optimize_branch_lengths(
         idle = np.where(moved_values - values < tolerance, idle + 1, 0)
         logs, values, gradients = moved, moved_values, moved_gradients
     return OptimizedLengths(np.exp(logs), values, idle >= 3)
+
+
+def typical_log_length(likelihood: TreeLikelihood, topologies: TopologyBatch) -> float:
+    """The mean logarithm of the best branch lengths of some topologies, where those of a few changes count as so many.
+
+    Where no site changes the best length is 0, of which there is no logarithm.
+    """
+    shortest = FEW_CHANGES / float(likelihood.patterns.counts.sum())
+    lengths = optimize_branch_lengths(likelihood, topologies, tolerance=ROUGH).branch_lengths
+    return float(np.log(np.maximum(lengths, shortest)).mean())
 
 
 def _evaluate(likelihood: TreeLikelihood, topologies: TopologyBatch, logs: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -96,6 +96,10 @@ class FreeParameters:
         found = [one.kind.log_prior(own) for one, own in self._cut(coordinates)]
         return np.sum([value for value, _ in found], axis=0), np.concatenate([slope for _, slope in found], axis=1)
 
+    def draw(self, random: np.random.Generator) -> "TreeModels":
+        """The models of one tree, with parameters from their priors."""
+        return TreeModels(self, [one.kind.draw(random)[None] for one in self.inferred])
+
     def start(self) -> FloatArray:
         """The coordinates, (dimension,), of the fixed models."""
         parts = []
@@ -148,6 +152,11 @@ class TreeModels:
         self.parameters = parameters.parameters(values)  # (trees, parts, …)
         categories, method = gamma_of(parameters.fixed)
         self.rates = ModelRates(self.parameters, categories=categories, method=method)
+
+    @property
+    def values(self) -> FloatArray:
+        """The parameters that are inferred, by their names, (trees, parameters)."""
+        return np.concatenate([values for _, values in self._inferred], axis=1)
 
     def gradient(self, found: Derivatives, of_trees: FloatArray) -> FloatArray:
         """The coordinates' gradient, (trees, dimension), from derivatives and how much each tree counts."""

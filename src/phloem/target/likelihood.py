@@ -12,7 +12,7 @@ from phloem.data.patterns import SitePatterns, merge_relabelled
 from phloem.errors import BadArgument
 from phloem.target.partitioned import PartitionedModel
 from phloem.target.pruning import Evaluation, Pruning
-from phloem.target.rates import ModelRates, Parameters, gamma_of, repeated, stacked
+from phloem.target.rates import ModelRates, Parameters, fixed_rates
 from phloem.target.substitution import SubstitutionModel, jc69
 from phloem.threads import available_threads
 from phloem.trees.topology import TopologyBatch
@@ -102,9 +102,7 @@ class TreeLikelihood:
             if not self.model.is_fixed:
                 return None
             models = self.model.parts if isinstance(self.model, PartitionedModel) else (self.model,)
-            categories, method = gamma_of(models)
-            parameters = repeated(stacked(models), 1)
-            self._fixed = self.model, ModelRates(parameters, categories=categories, method=method)
+            self._fixed = self.model, fixed_rates(models)
         return self._fixed[1]
 
     @property

@@ -13,6 +13,7 @@ from phloem.errors import BadArgument
 from phloem.target.free_parameters import FreeParameters
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.priors import LengthPrior, TreePrior, is_usual
+from phloem.trees.constraints import TopologyConstraints
 from phloem.trees.topology import TopologyBatch
 
 # Fields of inferred parameters.
@@ -40,12 +41,14 @@ class TreePosterior:
     """p(Y, τ, q, θ) = p(Y given τ, q, θ) p(τ, q) p(θ), whose likelihood can be tempered.
 
     parameters: those of the substitution model that are inferred. Then the log joint takes `theta`, their coordinates
-    for each tree, (batch, dimension). Without them the model is that of the likelihood.
+    for each tree, (batch, dimension). Without them the model is that of the likelihood. constraints: with any, the
+    prior, which must be uniform on topologies, is that of trees that satisfy them: others have probability zero.
     """
 
     likelihood: TreeLikelihood
     prior: Prior = field(default_factory=TreePrior)
     parameters: FreeParameters | None = None
+    constraints: TopologyConstraints | None = None
 
     @property
     def dimension(self) -> int:
@@ -55,7 +58,8 @@ class TreePosterior:
     def priors_in_words(self) -> dict[str, str]:
         """The priors, by what they are about."""
         if isinstance(self.prior, LengthPrior) and is_usual(self.prior):
-            found = {"topologies": "all alike", "branch lengths": self.prior.in_words()}
+            alike = "all alike" if self.constraints is None else f"alike if they have {self.constraints.in_words()}"
+            found = {"topologies": alike, "branch lengths": self.prior.in_words()}
         else:
             found = {"topologies and branch lengths": "your own"}
         for one in self.parameters.inferred if self.parameters else ():
@@ -80,11 +84,18 @@ class TreePosterior:
 
     def log_prior(self, topologies: TopologyBatch, branch_lengths: Tensor, theta: Tensor | None) -> Tensor:
         """log p(τ, q) + log p(θ), (batch,), with gradients."""
-        log_prior = self.prior(topologies, branch_lengths)
+        log_prior = self.log_prior_of_trees(topologies, branch_lengths)
         if self.parameters is None:
             return log_prior
         of_theta: Tensor = _ParameterPrior(self.parameters)(self._checked(topologies, theta))
         return log_prior + of_theta
+
+    def log_prior_of_trees(self, topologies: TopologyBatch, branch_lengths: Tensor) -> Tensor:
+        """log p(τ, q), (batch,)."""
+        log_prior = self.prior(topologies, branch_lengths)
+        if self.constraints is None:
+            return log_prior
+        return log_prior + torch.from_numpy(self.constraints.log_weight(topologies))
 
     def log_likelihood(self, topologies: TopologyBatch, branch_lengths: Tensor, theta: Tensor | None) -> Tensor:
         """log p(Y given τ, q, θ), (batch,), with gradients."""
@@ -111,7 +122,7 @@ class TreePosterior:
         is_ours = type(self).log_joint is TreePosterior.log_joint and self.likelihood.model.is_fixed
         if not isinstance(prior, LengthPrior) or not is_usual(prior) or not is_ours or inverse_temperature == 0:
             return self._recorded_slopes(topologies, branch_lengths, inverse_temperature, theta)
-        log_prior = prior(topologies, branch_lengths)
+        log_prior = self.log_prior_of_trees(topologies, branch_lengths)
         if self.parameters is None:
             found, by_theta = self.likelihood.evaluate(topologies, branch_lengths), _no_coordinates(topologies)
         else:

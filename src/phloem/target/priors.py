@@ -15,9 +15,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from phloem.arrays import FloatArray
 from phloem.config.model import LengthPriorWords
 from phloem.errors import BadArgument
 from phloem.target.likelihood import check_shape
@@ -44,6 +46,10 @@ class LengthPrior(ABC):
     @abstractmethod
     def in_words(self) -> str:
         """As in `exponential with rate 10`."""
+
+    def draw(self, branches: int, random: np.random.Generator) -> FloatArray:
+        """The lengths of so many branches of a tree."""
+        raise BadArgument(f"{type(self).__name__}: a prior that cannot be drawn from. Give it a method `draw`.")
 
     def __call__(self, topologies: TopologyBatch, branch_lengths: Tensor) -> Tensor:
         """Log density of each tree with its lengths, (batch,)."""
@@ -80,6 +86,10 @@ class TreePrior(LengthPrior):
         """The density of so many lengths."""
         return PriorTerms(branches * math.log(self.rate), self.rate)
 
+    def draw(self, branches: int, random: np.random.Generator) -> FloatArray:
+        """The lengths of so many branches of a tree."""
+        return random.exponential(1 / self.rate, branches)
+
     def in_words(self) -> str:
         """With the rate."""
         return f"exponential with rate {self.rate:g}"
@@ -102,6 +112,10 @@ class GammaDirichletPrior(LengthPrior):
         of_total = self.shape * math.log(self.rate) - math.lgamma(self.shape)
         return PriorTerms(of_total + math.lgamma(branches), self.rate, branches - self.shape)
 
+    def draw(self, branches: int, random: np.random.Generator) -> FloatArray:
+        """The lengths of so many branches of a tree."""
+        return np.asarray(random.gamma(self.shape, 1 / self.rate) * random.dirichlet(np.ones(branches)))
+
     def in_words(self) -> str:
         """With all of MrBayes' numbers."""
         return f"gamma-Dirichlet({self.shape:g}, {self.rate:g}, 1, 1)"
@@ -120,6 +134,10 @@ class UniformPrior(LengthPrior):
     def terms(self, branches: int) -> PriorTerms:
         """The density of so many lengths."""
         return PriorTerms(-branches * math.log(self.longest), 0.0, longest=self.longest)
+
+    def draw(self, branches: int, random: np.random.Generator) -> FloatArray:
+        """The lengths of so many branches of a tree."""
+        return random.uniform(0.0, self.longest, branches)
 
     def in_words(self) -> str:
         """With the longest length."""

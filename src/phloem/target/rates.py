@@ -70,6 +70,12 @@ def gamma_of(models: Sequence[SubstitutionModel]) -> tuple[int, Method]:
     return (1, "mean") if site_rates is None else (site_rates.categories, site_rates.method)
 
 
+def fixed_rates(models: Sequence[SubstitutionModel]) -> "ModelRates":
+    """Those of a model for each part, in one set."""
+    categories, method = gamma_of(models)
+    return ModelRates(repeated(stacked(models), 1), categories=categories, method=method)
+
+
 class ModelRates:
     """The spectra of rate matrices and the categories of models."""
 
@@ -86,8 +92,11 @@ class ModelRates:
         self.rate_matrix = rates / self._mean[..., None, None]
         root = np.sqrt(frequencies)
         balanced = root[..., :, None] * self.rate_matrix / root[..., None, :]  # symmetric, but for rounding
+        is_finite = np.isfinite(balanced).all(axis=(-1, -2))  # else `eigh` raises, for all trees
+        balanced = np.where(is_finite[..., None, None], balanced, 0.0)
         values, vectors = np.linalg.eigh((balanced + balanced.swapaxes(-1, -2)) / 2)
         values[..., -1] = 0.0  # the largest is zero but for rounding
+        values[~is_finite] = np.nan
         right, left = vectors / root[..., :, None], vectors.swapaxes(-1, -2) * root[..., None, :]
         self._variable = 1.0 - parameters.invariant
         category_rates = self._category_rates()

@@ -374,6 +374,11 @@ def build_model(config: ModelConfig, patterns: SitePatterns) -> SubstitutionMode
     constant sites invariant.
     """
     config = _begun(config, patterns)
+    return known_model(config, empirical_frequencies(patterns) if config.frequencies == EMPIRICAL else ())
+
+
+def known_model(config: ModelConfig, counted: Sequence[float] = ()) -> SubstitutionModel:
+    """The model of a configuration that leaves nothing open. counted: frequencies for empirical ones."""
     rates = SiteRates(
         shape=None if config.alpha is None else torch.tensor(config.alpha, dtype=torch.float64),
         categories=config.gamma or 1,
@@ -382,9 +387,7 @@ def build_model(config: ModelConfig, patterns: SitePatterns) -> SubstitutionMode
     )
     kappa = config.kappa or ()
     given = config.frequencies
-    frequencies = (
-        empirical_frequencies(patterns) if given == EMPIRICAL else () if isinstance(given, str | None) else given
-    )
+    frequencies = counted if given == EMPIRICAL else () if isinstance(given, str | None) else given
     exchangeabilities = config.rates or ()
     builders = {
         "JC": lambda: jc69(rates),

@@ -38,6 +38,7 @@ from phloem.tasks.infer import InferRequest, run_inference
 from phloem.tasks.posterior import Posterior
 from phloem.tasks.run_files import BOOTSTRAP, RunInputs, build_target, infer_run
 from phloem.tasks.support import SupportSource, Trees
+from phloem.trees.constraint_files import read_constraints
 
 COMPARISON = "comparison.json"
 SETTINGS = "settings.toml"  # those that all runs share; the model is that of the bootstrap
@@ -339,7 +340,16 @@ def _support_source(
             f"{request.run.directory}: the comparison was begun with --trees {' '.join(given)}. Give them again."
         )
     directory, source = request.run.directory / BOOTSTRAP, str(request.source)
-    return SupportSource(source, alignment, config, request.trees, directory, may_replace=request.run.force)
+    constraints = None if config.constrain is None else read_constraints(config.constrain, alignment.taxa)
+    return SupportSource(
+        source,
+        alignment,
+        config,
+        request.trees,
+        directory,
+        may_replace=request.run.force,
+        constraints=constraints,
+    )
 
 
 class _Earlier(NamedTuple):

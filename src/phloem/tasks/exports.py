@@ -90,8 +90,16 @@ class Exports(NamedTuple):
         run.seal_exports()
 
 
-def make_exports(posterior: Posterior, display: TreeDisplay = UNROOTED) -> Exports:
-    """Everything for other programs and for people."""
+def usual_display(posterior: Posterior, threshold: float = UNROOTED.threshold) -> TreeDisplay:
+    """Rooted at the run's own outgroup, if it has one."""
+    outgroup = posterior.config.outgroup
+    names = () if outgroup is None else named_taxa(outgroup, posterior.taxa)
+    return TreeDisplay(threshold, names, is_usual=True)
+
+
+def make_exports(posterior: Posterior, display: TreeDisplay | None = None) -> Exports:
+    """Everything for other programs and for people, by default with the run's own outgroup."""
+    display = display or usual_display(posterior)
     trees = summary_trees(posterior, display)
     report = render_report(report_contents(posterior, trees["majority_rule"], display.threshold))
     sample = sample_posterior(posterior)
@@ -309,7 +317,10 @@ def write_report(
     if figures is not None:
         check_figure_format(figures)
     posterior = open_posterior(directory, progress=progress)
-    exports = make_exports(posterior, TreeDisplay(threshold, named_taxa(outgroup, posterior.taxa), midpoint))
+    display = TreeDisplay(threshold, named_taxa(outgroup, posterior.taxa), midpoint)
+    if not outgroup and not midpoint:
+        display = usual_display(posterior, threshold)
+    exports = make_exports(posterior, display)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:

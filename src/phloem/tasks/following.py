@@ -1,13 +1,10 @@
 """What a rank other than 0 does in a run of `phloem infer`: its share of every step, of draws and of chains."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 from phloem.config import InferConfig
 from phloem.config.infer import INFER
-from phloem.config.partition import PartitionConfig
-from phloem.data.patterns import SitePatterns
 from phloem.errors import PhloemError
 from phloem.inference.annealing import ANNEALING, anneal_part
 from phloem.inference.chains import CHAINS, run_part
@@ -25,9 +22,9 @@ from phloem.tasks.run_files import (
     INFER_RUNS,
     InferCheckpoint,
     build_target,
-    pack_patterns,
+    pack_data,
     restore_training,
-    unpack_patterns,
+    unpack_data,
 )
 from phloem.threads import single_threaded_products
 
@@ -36,12 +33,11 @@ TARGET, BEGIN = "target", "begin"
 FROM_RANK_0 = Path("rank 0")
 
 
-def share_target(ranks: Ranks, patterns: SitePatterns, config: InferConfig) -> None:
-    """From rank 0: share out what chains find of a target. Without parts the patterns have one model."""
+def share_target(ranks: Ranks, target: TreePosterior, config: InferConfig) -> None:
+    """From rank 0: share out what chains find of the target that the settings describe."""
     if ranks.size > 1:
-        own = config if patterns.partition is not None else replace(config, partition=PartitionConfig())
-        arrays, texts = pack_patterns(patterns)
-        ranks.tell(TARGET, Parcel({"texts": texts, "config": INFER.to_toml(own)}, arrays))
+        arrays, texts = pack_data(target.likelihood.patterns, target.constraints)
+        ranks.tell(TARGET, Parcel({"texts": texts, "config": INFER.to_toml(config)}, arrays))
 
 
 def begin(ranks: Ranks, checkpoint: InferCheckpoint, training: Training) -> None:
@@ -83,8 +79,8 @@ class _Work:
         name, parcel = message
         if name == TARGET:
             config = INFER.read_record(parcel.values["config"], str(FROM_RANK_0))
-            patterns = unpack_patterns(Sealed(dict(parcel.arrays), parcel.values["texts"]))
-            self.target = build_target(patterns, config, self._threads)
+            patterns, constraints = unpack_data(Sealed(dict(parcel.arrays), parcel.values["texts"]))
+            self.target = build_target(patterns, config, self._threads, constraints=constraints)
         elif name == BEGIN:
             found = Sealed(dict(parcel.arrays), parcel.values["texts"])
             checkpoint = unpack_checkpoint(INFER_RUNS, found, FROM_RANK_0)

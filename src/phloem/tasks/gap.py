@@ -153,7 +153,10 @@ def measure_gaps(
             "a fixed model, such as --model JC."
         )
     branches, network = posterior.model.branches, posterior.model.network
-    known = np.flatnonzero(branches.knows(trees.topologies))
+    is_known = branches.knows(trees.topologies)
+    if posterior.constraints is not None:
+        is_known = is_known & posterior.constraints.hold(trees.topologies)
+    known = np.flatnonzero(is_known)
     if not len(known):
         raise BadArgument(
             f"{directory}: no credible tree has all its splits and subsplits in the model's tables. "
@@ -162,7 +165,7 @@ def measure_gaps(
     with single_threaded_products():
         gaps = amortization_gaps(
             branches,
-            build_target(posterior.patterns, posterior.config, threads),
+            build_target(posterior.patterns, posterior.config, threads, constraints=posterior.constraints),
             trees.topologies[known],
             stream=RandomStream(seed, "gap"),
             samples=samples,

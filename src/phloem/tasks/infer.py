@@ -1,6 +1,5 @@
 """Alignment → posterior: read, support, model, train, evaluate, export; one run or several, new or resumed."""
 
-import shlex
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -21,15 +20,17 @@ from phloem.data.patterns import SitePatterns, compress, summarize
 from phloem.data.reading import load_alignment
 from phloem.display.events import Event, News, Notice, Overview
 from phloem.display.lines import choose_display
-from phloem.errors import BadArgument, FileProblem, counted, listed, quoted
+from phloem.errors import BadArgument, FileProblem, counted, listed
 from phloem.features.convolutions import Convolution
 from phloem.inference.chain_posterior import check_draws
 from phloem.inference.measurement import checked_measurement, measure
 from phloem.inference.particles import Estimator
 from phloem.inference.training import Report, Reporter, Training, TrainingStart, start_in
+from phloem.inference.trust import TABLES
 from phloem.interrupts import held
 from phloem.kernels.jit import compiled_count
-from phloem.runs.checkpoints import Checkpoint, parse_interval
+from phloem.random_streams import RandomStream
+from phloem.runs.checkpoints import Checkpoint, parse_interval, write_patiently
 from phloem.runs.directory import SavedRuns, claimed
 from phloem.runs.driver import Interrupted, RunOptions, RunRequest, Session, session, train
 from phloem.runs.history import History, check_tensorboard
@@ -37,12 +38,13 @@ from phloem.runs.ranks import ALONE, Ranks
 from phloem.runs.several import complete_runs
 from phloem.search.replicates import alignment_hash
 from phloem.storage.files import check_can_write, write_text
+from phloem.target.estimation import typical_log_length
 from phloem.target.free_parameters import model_in_words
 from phloem.target.posterior import Prior, TreePosterior
-from phloem.tasks.exports import make_exports
+from phloem.tasks.exports import make_exports, named_taxa
 from phloem.tasks.following import begin
 from phloem.tasks.mrbayes_file import MrBayesFile, mrbayes_file, renamed_in_words
-from phloem.tasks.mrbayes_settings import TAKEN, block_settings, load_with_block, with_models
+from phloem.tasks.mrbayes_settings import TAKEN, block_constraints, block_settings, load_with_block, with_models
 from phloem.tasks.opening import combine_runs
 from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, branches_of, family_of
 from phloem.tasks.posterior import Posterior, TemporaryHome, TrainedRun, can_be_loaded, is_finished, load_posterior
@@ -60,9 +62,12 @@ from phloem.tasks.run_files import (
 )
 from phloem.tasks.support import Collected, SupportSource, Trees
 from phloem.threads import single_threaded_products
+from phloem.trees.constraint_files import read_constraints
+from phloem.trees.constraints import TopologyConstraints
+from phloem.trees.rooting import check_outgroup
 from phloem.trees.sample import TreeSample
 from phloem.variational.families import BranchDistribution
-from phloem.variational.sbn import SubsplitSupport, support_arrays, write_support
+from phloem.variational.sbn import SubsplitNetwork, SubsplitSupport, support_arrays, write_support
 
 EXPLORED = "their trees join the support, and training starts from them"
 WIDE = (
@@ -72,6 +77,7 @@ WIDE = (
 USUAL_MODEL_TAKEN = (
     f"model {USUAL_MODEL}, the default, with its parameters inferred; --model JC for the benchmarks' model"
 )
+FIRST_TREES = 20  # whose lengths say where tables begin
 MANY_COORDINATES = 300  # of model parameters: from there on, a step's time grows with their square
 Progress = Callable[[Event], None]
 InferSession = Session[InferConfig, RunInputs]
@@ -112,9 +118,12 @@ def run_inference(request: InferRequest, progress: Progress, ranks: Ranks = ALON
         config = request.own.recorded(config)
         saved.check_config(config, run_configs(config))
         _check_particles(config, ranks)
-        trees = _support_source(source, alignment, config, request, saved)
+        constraints = _constraints(source, alignment, block, config, saved)
+        trees = _support_source(source, alignment, config, request, saved, constraints)
         patterns = compress(alignment, _partition(source, alignment, block, config, saved, progress))
-        target = build_target(patterns, config, options.threads, own=request.own)
+        target = build_target(patterns, config, options.threads, own=request.own, constraints=constraints)
+        if config.outgroup is not None:
+            check_outgroup(named_taxa(config.outgroup, alignment.taxa), alignment.taxa)
         if request.mrbayes_file is not None:
             _write_mrbayes(request.mrbayes_file, mrbayes_file(patterns, config, target, request.own), progress)
         progress(_overview(source, alignment, target, config, directory))
@@ -128,13 +137,14 @@ def run_inference(request: InferRequest, progress: Progress, ranks: Ranks = ALON
             share = counted(config.training.particles, "particle")
             progress(Notice(f"{ranks.size} processes share out the {share} of every step", urgent=False))
 
-        provenance = _provenance(source, alignment, trees, request)
+        provenance = _provenance(source, alignment, trees, request, config, constraints)
         if not request.run.force:  # before the bootstrap, so that a run that is stopped in it knows its settings
             directory.record(config, provenance, seed=config.seed, command=request.run.command)
         collected = _collect(trees, target, saved, options.threads or 1, progress, ranks)
-        inputs = RunInputs(source, patterns, collected.support, request.own)
+        inputs = RunInputs(source, patterns, collected.support, request.own, constraints)
         stays = collected.held and config.training.refit > 0  # without a last fit nothing else would train Q(τ)
-        start = TrainingStart(collected.logits, stays, collected.theta)
+        length = None if saved.first else _first_log_length(collected, target, config)
+        start = TrainingStart(collected.logits, stays, collected.theta, length)
         trainings = [inputs.training(own_config, target, start) for own_config in run_configs(config)]
         checkpoints = [
             replace(found, inputs=inputs)
@@ -223,7 +233,7 @@ def complete(
         )
     measured = checked_measurement(measured, checked_draws)
     results = Results.of(training, measured, finished=True, check=checked_draws.check)
-    summary = write_results(run, checkpoint, results)
+    summary = write_patiently(lambda: write_results(run, checkpoint, results), lambda text: progress(Notice(text)))
     progress(News(number, "done", 1.0, training.steps_done))
     trained = TrainedRun(checkpoint, training.target, training.model)
     return Posterior.from_draws(run.path, config, summary, measured.draws, trained=trained)
@@ -267,6 +277,19 @@ def _complete_in_turn(
 def run_configs(config: InferConfig) -> list[InferConfig]:
     """The settings of each of several runs: ordinary runs with seeds of their own."""
     return [replace(config, runs=1, seed=config.seed + number) for number in range(config.runs)]
+
+
+def _first_log_length(collected: Collected, target: TreePosterior, config: InferConfig) -> float | None:
+    """Where tables of branch lengths begin.
+
+    Each of their rows has a long way from a length that fits no data, the longer the rarer its split: topologies are
+    then chosen by how far their branches have come, and modes are lost. All branches of a network come along at once.
+    """
+    if config.branches not in TABLES:
+        return None
+    network = SubsplitNetwork(collected.support, collected.logits)
+    topologies = network.sample(FIRST_TREES, stream=RandomStream(config.seed, "first lengths"))
+    return typical_log_length(target.likelihood, topologies)
 
 
 def _checked(options: RunOptions, ranks: Ranks) -> RunOptions:
@@ -333,10 +356,6 @@ def _block_settings(
     found = block_settings(source, block, given)
     for line in found.notices:
         progress(Notice(line, urgent=not line.startswith(TAKEN)))
-    if block.outgroup is not None:
-        name = shlex.quote(block.outgroup)
-        command = f"phloem report {shlex.quote(str(request.run.directory))} --outgroup {name}"
-        progress(Notice(f"outgroup {quoted(block.outgroup)} of {source}: `{command}` roots trees there", urgent=False))
     return [found.layer]
 
 
@@ -386,8 +405,35 @@ def _partition(
     return partition
 
 
+def _constraints(
+    source: str, alignment: Alignment, block: MrBayesBlock | None, config: InferConfig, saved: Saved
+) -> TopologyConstraints | None:
+    """What every tree must have: as a checkpoint says, with which the file must agree if it is still there."""
+    path = config.constrain
+    if path is None:
+        return None
+    if saved.first is None:
+        if block is not None and path == source:
+            return block_constraints(source, block, alignment.taxa)
+        return read_constraints(path, alignment.taxa)
+    known = saved.first.inputs.constraints
+    if path != source and Path(path).exists():
+        found = read_constraints(path, alignment.taxa)
+        if not found.equal(known):
+            raise FileProblem(
+                f"{saved.directory.path}: is a run under other constraints than {path} has now. Put the file back as "
+                "it was, or start again with --force."
+            )
+    return known
+
+
 def _support_source(
-    source: str, alignment: Alignment, config: InferConfig, request: InferRequest, saved: Saved
+    source: str,
+    alignment: Alignment,
+    config: InferConfig,
+    request: InferRequest,
+    saved: Saved,
+    constraints: TopologyConstraints | None,
 ) -> SupportSource | None:
     """Where the trees for the support come from; None if a checkpoint has the support."""
     if saved.first is not None and not request.trees:
@@ -399,7 +445,15 @@ def _support_source(
             "Give them again."
         )
     directory = request.bootstrap or path / BOOTSTRAP
-    return SupportSource(source, alignment, config, request.trees, directory, may_replace=request.run.force)
+    return SupportSource(
+        source,
+        alignment,
+        config,
+        request.trees,
+        directory,
+        may_replace=request.run.force,
+        constraints=constraints,
+    )
 
 
 def _overview(
@@ -425,10 +479,17 @@ def _takes_usual_model(config: InferConfig, settings: Sequence[Layer], request: 
 
 
 def _provenance(
-    source: str, alignment: Alignment, trees: SupportSource | None, request: InferRequest
+    source: str,
+    alignment: Alignment,
+    trees: SupportSource | None,
+    request: InferRequest,
+    config: InferConfig,
+    constraints: TopologyConstraints | None,
 ) -> dict[str, Any]:
+    found = {} if constraints is None else {"constraints": constraints.as_json(str(config.constrain))}
     return {
         "alignment": {"source": source, "sha256": alignment_hash(alignment)},
+        **found,
         "trees": ["a tree sample" if isinstance(tree, TreeSample) else str(tree) for tree in request.trees],
         "bootstrap": trees.bootstrap if trees else "",
     }
@@ -463,6 +524,9 @@ def _collect(
                 f"{saved.directory.path}: is a run with another support than these trees give. Leave --trees out to "
                 "resume with its own, or start again with --force."
             )
+    if collected.left_out is not None:
+        lacking, of = collected.left_out
+        progress(Notice(f"{lacking:,} of {counted(of, 'tree')} left out of the support: without the constraints"))
     if collected.exploration is not None:
         found = collected.exploration
         told = f"{counted(found.chains, 'chain')} of {counted(found.rounds, 'round')} explored the posterior"
@@ -499,7 +563,7 @@ def _begin(
 def _where_from(checkpoints: Sequence[InferCheckpoint], config: InferConfig) -> str:
     steps = [checkpoint.step for checkpoint in checkpoints]
     if not any(steps):
-        return "no checkpoint yet: starting from the beginning"
+        return "no step is saved: starting from the beginning"
     return f"resuming from step {', '.join(f'{step:,}' for step in steps)} of {config.training.steps:,}"
 
 

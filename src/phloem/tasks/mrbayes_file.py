@@ -4,7 +4,7 @@ Priors are the same in both programs, one to one. What MrBayes 3.2.7 has not is 
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from phloem.target.posterior import TreePosterior
 from phloem.tasks.mrbayes_settings import NAMES, RATES, SETTINGS, prior_text
 from phloem.tasks.own_parts import NOTHING_OWN, OwnParts
 from phloem.tasks.run_files import part_models
+from phloem.trees.constraints import TopologyConstraints
 
 MOST_CATEGORIES: Final = 20  # of MrBayes
 LONGEST_NAME: Final = 90
@@ -59,6 +60,11 @@ def mrbayes_file(
     lines.append(f"prset brlenspr=unconstrained:{_length_prior_words(config)};")
     if len(configs) > 1:
         lines += _sharing_commands(config, configs)
+    safe = dict(zip(patterns.taxa, taxa, strict=True))
+    if target.constraints is not None:
+        lines += _constraint_commands(target.constraints, safe)
+    if config.outgroup is not None:
+        lines += _outgroup_command(config.outgroup, safe)
     matrix = "".join(
         f"  {name}  {''.join(map(LETTERS.__getitem__, row))}\n"
         for name, row in zip(taxa, patterns.alignment.states.tolist(), strict=True)
@@ -134,6 +140,25 @@ def _sharing_commands(config: InferConfig, configs: Sequence[ModelConfig]) -> It
         parts = [str(number) for number, part in enumerate(configs, 1) if name in part.inferred]
         if name in config.partition.linked and len(parts) > 1:
             yield f"link {parameter}=({','.join(parts)});"
+
+
+def _constraint_commands(constraints: TopologyConstraints, safe: Mapping[str, str]) -> Iterator[str]:
+    names = safe_names(constraints.names)
+    for number, name in enumerate(names):
+        line = f"constraint {name} ="
+        for taxon in constraints.clade(number):
+            if len(line) + len(safe[taxon]) > WIDTH:
+                yield line
+                line = "   "
+            line += f" {safe[taxon]}"
+        yield f"{line};"
+    yield f"prset topologypr=constraints({','.join(names)});"
+
+
+def _outgroup_command(outgroup: str, safe: Mapping[str, str]) -> Iterator[str]:
+    """MrBayes has an outgroup of one taxon."""
+    if outgroup in safe:
+        yield f"outgroup {safe[outgroup]};"
 
 
 def _length_prior_words(config: InferConfig) -> str:

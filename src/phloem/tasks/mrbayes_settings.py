@@ -18,8 +18,9 @@ from phloem.data.mrbayes_block import DEFAULTS, MrBayesBlock, PartSettings, Sett
 from phloem.data.nexus import is_nexus
 from phloem.data.partitions import SitePartition
 from phloem.data.reading import find_alignment, parse_alignment
-from phloem.errors import ConfigError, PhloemError, counted, listed
+from phloem.errors import ConfigError, PhloemError, counted, listed, quoted
 from phloem.storage.files import read_bytes
+from phloem.trees.constraints import TopologyConstraints
 
 TAKEN: Final = "taken from the MrBayes block"
 LEAVE_ASIDE: Final = "--no-mrbayes (in Python, mrbayes=False) leaves the block aside"
@@ -89,11 +90,12 @@ def block_settings(source: str, block: MrBayesBlock, given: Collection[str] = ()
     lines = [f"{line.rstrip('.')}." for line in block.ignored]
     if loose := [one.name for one in block.constraints if not one.is_enforced]:
         lines.append(f"{source}: constraint {listed(loose)}: defined, but no prset topologypr enforces it.")
+    outgroup = {} if block.outgroup is None or "outgroup" in given else {"outgroup": block.outgroup}
+    if outgroup:
+        lines.insert(0, f"{TAKEN} of {source}: trees are rooted at outgroup {block.outgroup}, for display")
     if not block.sets_model:
-        return BlockSettings({}, tuple(lines))
+        return BlockSettings(outgroup, tuple(lines))
     problems = [*block.unsupported]
-    if enforced := [one.name for one in block.constraints if one.is_enforced]:
-        problems.append(f"{source}: constraints on the topology ({listed(enforced)}) are not supported yet.")
     if problems:
         more = f" The block has {counted(len(problems) - 1, 'more problem')}." if len(problems) > 1 else ""
         raise ConfigError(f"{problems[0]}{more} {LEAVE_ASIDE}.")
@@ -103,7 +105,22 @@ def block_settings(source: str, block: MrBayesBlock, given: Collection[str] = ()
         raise ConfigError(f"{source}, MrBayes block: {problem} Or {LEAVE_ASIDE}.") from None
     if taken:
         lines.insert(0, f"{TAKEN} of {source}: {', '.join(taken)}; flags override it")
-    return BlockSettings(layer, tuple(lines))
+    return BlockSettings(layer | outgroup, tuple(lines))
+
+
+def block_constraints(source: str, block: MrBayesBlock, taxa: Sequence[str]) -> TopologyConstraints:
+    """The constraints that a block enforces. A partial one that has all taxa is a clade."""
+    enforced = [one for one in block.constraints if one.is_enforced]
+    for one in enforced:
+        if one.kind == "negative" or (one.kind == "partial" and len(one.taxa) + len(one.others) < len(taxa)):
+            raise ConfigError(
+                f"{source}: constraint {quoted(one.name)} is {one.kind}, and phloem has clades that all trees must "
+                f"have. Enforce only such, or {LEAVE_ASIDE}."
+            )
+    try:
+        return TopologyConstraints.of(taxa, [(one.name, one.taxa) for one in enforced])
+    except PhloemError as problem:
+        raise ConfigError(f"{source}, MrBayes block: {problem} Or {LEAVE_ASIDE}.") from None
 
 
 def _settings(source: str, block: MrBayesBlock, given: Collection[str]) -> tuple[dict[str, Any], list[str]]:
@@ -129,6 +146,10 @@ def _settings(source: str, block: MrBayesBlock, given: Collection[str]) -> tuple
         layer |= (prior := _length_prior(block.parts[0].brlens))
         rate = f" with rate {prior['prior_rate']:g}" if "prior_rate" in prior else ""
         taken.append(f"branch lengths {prior['branch_prior']}{rate}")
+    enforced = [one.name for one in block.constraints if one.is_enforced]
+    if enforced and "constrain" not in given:
+        layer["constrain"] = source
+        taken.append(counted(len(enforced), "constraint"))
     return {key: value for key, value in layer.items() if value is not None}, taken
 
 

@@ -27,7 +27,6 @@ from phloem.tasks.run_files import (
     InferRun,
     Results,
     infer_run,
-    is_unchecked,
     restore_training,
     summarize,
     write_tables,
@@ -177,7 +176,6 @@ def summarize_runs(
         family=family_of(config),
         runs=config.runs,
         in_use=in_use,
-        unchecked=is_unchecked(config, check),
     )
     best = int(np.argmax(agreement.shares))
     summary = runs[best].summary

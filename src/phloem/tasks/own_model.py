@@ -63,7 +63,7 @@ def posterior_of(
             seed=seed,
             threads=physical_cores(),
         )
-    inputs = RunInputs(source, target.likelihood.patterns, model.network.support)
+    inputs = RunInputs(source, target.likelihood.patterns, model.network.support, constraints=target.constraints)
     state = {"counters": np.array([steps, 0, 0], np.int64)}
     checkpoint = Checkpoint(config, inputs, state, History(Report, list(history)))
     measured = checked_measurement(measured, checked)

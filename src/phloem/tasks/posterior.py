@@ -63,6 +63,7 @@ from phloem.trees.consensus import (
     maximum_clade_credibility,
     summary_tree,
 )
+from phloem.trees.constraints import TopologyConstraints
 from phloem.trees.rooting import root_at_midpoint, root_at_outgroup
 from phloem.trees.sample import GroupedTrees, TreeSample
 from phloem.trees.splits import SplitFrequencies, split_frequencies
@@ -97,6 +98,7 @@ class TreeDisplay(NamedTuple):
     threshold: float = 0.5  # of the majority rule
     outgroup: Sequence[str] = ()
     midpoint: bool = False
+    is_usual: bool = False  # of the run: a tree of which the outgroup is no clade is left unrooted
 
 
 UNROOTED = TreeDisplay()
@@ -252,6 +254,11 @@ class Posterior:
         """The alignment's columns, as they were given to the likelihood."""
         return self._checkpoint.inputs.patterns
 
+    @property
+    def constraints(self) -> TopologyConstraints | None:
+        """What all trees have, if anything."""
+        return self._checkpoint.inputs.constraints
+
     @cached_property
     def target(self) -> TreePosterior:
         """p(Y, τ, q)."""
@@ -387,7 +394,8 @@ def sample_posterior(
     topologies = draws.topologies[draws.group[chosen]]
     parameters, theta = free_parameters(posterior), draws.theta[chosen]
     with torch.no_grad():
-        prior = posterior.target.prior if posterior.config.own else length_prior(posterior.config)
+        needs_target = posterior.config.own or posterior.config.constrain
+        prior = posterior.target.log_prior_of_trees if needs_target else length_prior(posterior.config)
         log_prior = prior(topologies, torch.from_numpy(lengths)).numpy()
     if parameters is not None:
         log_prior = log_prior + parameters.log_prior(theta)[0]
@@ -445,7 +453,12 @@ def rooted(tree: SummaryTree, display: TreeDisplay) -> SummaryTree:
     if display.outgroup and display.midpoint:
         raise BadArgument("--outgroup and --midpoint: a tree has one root. Give one of them.")
     if display.outgroup:
-        return root_at_outgroup(tree, display.outgroup)
+        try:
+            return root_at_outgroup(tree, display.outgroup)
+        except BadArgument:
+            if display.is_usual:
+                return tree
+            raise
     return root_at_midpoint(tree) if display.midpoint else tree
 
 
@@ -455,8 +468,8 @@ def histories_of(posterior: Posterior) -> list[list[Report]]:
 
 
 def history_of(run: Posterior) -> list[Report]:
-    """The reports of one run's training: of a run that is not finished, up to the checkpoint that it was drawn from."""
-    if not run.is_finished:
+    """The reports of one run's training: without results, as in its evaluation, those of its checkpoint."""
+    if not (run.is_finished and (run.directory / SUMMARY).exists()):
         return run._checkpoint.history.reports
     return read_history(infer_run(run.directory).checksums.check(HISTORY), Report)
 

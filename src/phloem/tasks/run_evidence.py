@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from phloem.arrays import BoolArray, FloatArray
-from phloem.errors import BadArgument
+from phloem.errors import BadArgument, counted
 from phloem.inference.draws import TopologyEstimates
 from phloem.inference.evidence import EvidenceShares, TopologyEvidence, evidence_shares, known_by, topology_evidence
 from phloem.random_streams import RandomStream
@@ -88,10 +88,15 @@ def measure_run_evidence(
         given = pool(read_samples(tree_sources, taxa=posterior.taxa, burnin=burnin)).distinct()
         trees, drawn_error = _as_drawn(given, estimates)
         left_out = 0
-    branches = posterior.model.branches
+    branches, constraints = posterior.model.branches, posterior.constraints
+    if constraints is not None and not (holds := constraints.hold(trees.topologies)).all():
+        raise BadArgument(
+            f"{counted(int((~holds).sum()), 'topology', 'topologies')} given without the constraints of {directory}, "
+            f"{constraints.in_words()}: probability 0. Leave them out."
+        )
     with single_threaded_products():
         evidence = topology_evidence(
-            build_target(posterior.patterns, posterior.config, threads, own=posterior.own),
+            build_target(posterior.patterns, posterior.config, threads, own=posterior.own, constraints=constraints),
             trees.topologies,
             branches=branches,
             theta=posterior.model.theta,

@@ -20,7 +20,6 @@ from phloem.data.partitions import SitePartition
 from phloem.data.patterns import SitePatterns
 from phloem.errors import ConfigError, FileProblem, PhloemError
 from phloem.inference.chain_check import ChainCheck
-from phloem.inference.chain_posterior import FEWEST_CHAINS
 from phloem.inference.draws import Draws, TopologyEstimates, write_draws
 from phloem.inference.laplace import ParameterStart
 from phloem.inference.measurement import Measurement
@@ -42,12 +41,13 @@ from phloem.target.substitution import SubstitutionModel
 from phloem.target.substitution import build_model as build_substitution_model
 from phloem.tasks.own_parts import NOTHING_OWN, OwnParts, branches_of, family_of
 from phloem.trees.branch_lengths import SplitLengths, split_lengths
+from phloem.trees.constraints import TopologyConstraints
 from phloem.trees.reading import parse_newick
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import SplitFrequencies
 from phloem.trees.writing import format_newick
 from phloem.variational.families import FAMILIES
-from phloem.variational.joint import JointModel, build_branch_model, write_parameters
+from phloem.variational.joint import JointModel, TableModel, build_branch_model, write_parameters
 from phloem.variational.parameters import ParameterModel
 from phloem.variational.sbn import SubsplitNetwork, SubsplitSupport, support_arrays, support_from
 
@@ -73,10 +73,11 @@ class RunInputs(NamedTuple):
     patterns: SitePatterns
     support: SubsplitSupport
     own: OwnParts = NOTHING_OWN  # in memory: no file has them
+    constraints: TopologyConstraints | None = None
 
     def target(self, config: InferConfig, threads: int | None = None) -> TreePosterior:
         """The posterior that the settings describe, up to its constant."""
-        return build_target(self.patterns, config, threads, own=self.own)
+        return build_target(self.patterns, config, threads, own=self.own, constraints=self.constraints)
 
     def model(self, config: InferConfig, theta: ParameterStart | None) -> JointModel:
         """An untrained model; its first weights depend on the seed alone. theta: where Q(θ) begins, if there is one."""
@@ -88,14 +89,23 @@ class RunInputs(NamedTuple):
         model, estimator = self.model(config, start.theta), self.own.estimator
         if start.logits is not None:
             model.network.logits.data.copy_(start.logits)
+        if start.log_length is not None and isinstance(model.branches, TableModel):
+            model.branches.begin_at(start.log_length)
         return Training(model, target, config.training, seed=config.seed, held=start.held, estimator=estimator)
 
 
 def build_target(
-    patterns: SitePatterns, config: InferConfig, threads: int | None = None, *, own: OwnParts = NOTHING_OWN
+    patterns: SitePatterns,
+    config: InferConfig,
+    threads: int | None = None,
+    *,
+    own: OwnParts = NOTHING_OWN,
+    constraints: TopologyConstraints | None = None,
 ) -> TreePosterior:
     """The posterior that the settings describe, up to its constant."""
     own.require(config, "prior", "substitution")
+    if constraints is not None and own.prior is not None:
+        raise ConfigError("--constrain: a prior of your own has to know of it itself. Leave one of them out.")
     configs = part_models(config.model, patterns.partition)
     models = [_part_model(own_config, patterns, part) for part, own_config in enumerate(configs)]
     substitution: SubstitutionModel | PartitionedModel = models[0]
@@ -106,7 +116,7 @@ def build_target(
     parameters = FreeParameters.of(configs, models, linked=config.partition.linked, sizes=sizes)
     states_differ = parameters is not None and parameters.change_states
     likelihood = TreeLikelihood(patterns, substitution, threads=threads, states_differ=states_differ)
-    return TreePosterior(likelihood, own.prior or length_prior(config), parameters)
+    return TreePosterior(likelihood, own.prior or length_prior(config), parameters, constraints)
 
 
 def part_models(model: ModelConfig, partition: SitePartition | None) -> list[ModelConfig]:
@@ -176,18 +186,18 @@ def restore_training(checkpoint: InferCheckpoint, target: TreePosterior) -> Trai
 def _pack(inputs: RunInputs) -> Sealed:
     support = support_arrays(inputs.support)
     del support["taxa"]  # which are those of the patterns
-    arrays, texts = pack_patterns(inputs.patterns)
+    arrays, texts = pack_data(inputs.patterns, inputs.constraints)
     return Sealed({**prefixed("support", support), **arrays}, {"source": inputs.source, **texts})
 
 
 def _unpack(found: Sealed, _config: InferConfig, path: Path) -> RunInputs:
-    patterns = unpack_patterns(found)
+    patterns, constraints = unpack_data(found)
     support = {"taxa": np.array(patterns.taxa), **without_prefix("support", found.arrays)}
-    return RunInputs(found.texts["source"], patterns, support_from(path, support))
+    return RunInputs(found.texts["source"], patterns, support_from(path, support), constraints=constraints)
 
 
-def pack_patterns(patterns: SitePatterns) -> Sealed:
-    """Site patterns as arrays and texts."""
+def pack_data(patterns: SitePatterns, constraints: TopologyConstraints | None) -> Sealed:
+    """Site patterns, and what is known of the tree, as arrays and texts."""
     arrays: dict[str, AnyArray] = {
         "patterns.states": patterns.states,
         "patterns.counts": patterns.counts,
@@ -197,18 +207,26 @@ def pack_patterns(patterns: SitePatterns) -> Sealed:
     if (partition := patterns.partition) is not None:
         arrays["patterns.parts"] = partition.part_of_site
         texts["partition"] = json.dumps([partition.names, partition.models])
+    if constraints is not None:
+        arrays["constraints.members"] = constraints.members
+        texts["constraints"] = json.dumps(constraints.names)
     return Sealed(arrays, texts)
 
 
-def unpack_patterns(found: Sealed) -> SitePatterns:
-    """The patterns, from what holds them and maybe more."""
+def unpack_data(found: Sealed) -> tuple[SitePatterns, TopologyConstraints | None]:
+    """The same, from what holds it and maybe more."""
     arrays, texts = found
+    taxa = tuple(json.loads(texts["taxa"]))
     patterns = (arrays["patterns.states"], arrays["patterns.counts"], arrays["patterns.sites"])
     partition = None
     if "partition" in texts:
         names, models = (tuple(column) for column in json.loads(texts["partition"]))
         partition = SitePartition(names, arrays["patterns.parts"], models)
-    return SitePatterns(tuple(json.loads(texts["taxa"])), *patterns, partition)
+    constraints = None
+    if "constraints" in texts:
+        names = tuple(json.loads(texts["constraints"]))
+        constraints = TopologyConstraints(taxa, names, arrays["constraints.members"])
+    return SitePatterns(taxa, *patterns, partition), constraints
 
 
 INFER_RUNS: RunKind[InferConfig, RunInputs] = RunKind(
@@ -281,7 +299,6 @@ def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = F
         family=family_of(config),
         explored=results.held,
         in_use=in_use,
-        unchecked=is_unchecked(config, results.check),
     )
     support = inputs.support
     return Summary(
@@ -301,14 +318,10 @@ def summarize(checkpoint: InferCheckpoint, results: Results, *, in_use: bool = F
         annealed=measured.annealed,
         check=results.check,
         found=summarize_draws(measured.draws, trust, results.target.parameters),
+        constraints=() if inputs.constraints is None else inputs.constraints.names,
         stopped_early=results.finished and results.steps_done < results.steps,
         skipped_steps=results.skipped,
     )
-
-
-def is_unchecked(config: InferConfig, check: ChainCheck | None) -> bool:
-    """Whether chains were to check the draws and could not, as there is a partition."""
-    return check is None and config.evaluation.chains >= FEWEST_CHAINS and config.partition.sites is not None
 
 
 def read_summary(run: InferRun) -> Summary:

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from phloem.arrays import LongArray
 from phloem.config import BootstrapConfig, InferConfig
-from phloem.config.partition import PartitionConfig
 from phloem.config.search import iqtree_model
 from phloem.data.alignment import Alignment
-from phloem.data.patterns import compress, summarize
+from phloem.data.patterns import summarize
 from phloem.data.reading import find_trees
 from phloem.errors import AlignmentError, BadArgument, FileProblem, counted
 from phloem.inference.chains import can_run_chains
@@ -32,11 +31,9 @@ from phloem.search.bootstrap import (
 )
 from phloem.search.replicates import ReplicateDirectory, remove_replicates
 from phloem.storage.files import cannot_read, check_can_write
-from phloem.target.partitioned import PartitionedModel
 from phloem.target.posterior import TreePosterior
-from phloem.target.priors import is_usual
 from phloem.tasks.following import share_target
-from phloem.tasks.run_files import build_target
+from phloem.trees.constraints import TopologyConstraints
 from phloem.trees.generation import all_topologies
 from phloem.trees.reading import SUFFIXES, read_trees, read_weighted_table
 from phloem.trees.sample import TreeSample, merge, pool
@@ -115,6 +112,13 @@ def refuse_overwriting(out: Path, sources: Sequence[str | Path]) -> None:
 Preparation = Literal["bootstrap", "exploring", "support"]
 
 
+class LeftOut(NamedTuple):
+    """Trees that were given and do not satisfy the constraints."""
+
+    trees: int
+    of: int
+
+
 class Collected(NamedTuple):
     """A support, and from where the training of its network starts."""
 
@@ -123,6 +127,7 @@ class Collected(NamedTuple):
     exploration: Exploration | None
     held: bool = False  # whether the logits are near the posterior, by exploring chains
     theta: ParameterStart | None = None  # where the model's parameters are, if any are inferred
+    left_out: LeftOut | None = None  # trees that do not satisfy the constraints, if there are any
 
 
 class SupportSource:
@@ -137,9 +142,15 @@ class SupportSource:
         directory: Path,
         *,
         may_replace: bool = False,
+        constraints: TopologyConstraints | None = None,
     ) -> None:
         """Bootstrap trees go to the directory, and those of the same alignment and settings are not made again; others
-        are in the way, unless they may be replaced."""
+        are in the way, unless they may be replaced.
+
+        constraints: that every tree of the support satisfies. Bootstrap trees are made so; of trees that are given the
+        others are left out.
+        """
+        self._constraints = constraints
         self._alignment = alignment
         self._directory = directory
         self._may_replace = may_replace
@@ -149,10 +160,13 @@ class SupportSource:
                 f"Give at least {FEWEST_TAXA}."
             )
         self._samples = [sample for tree in trees for sample in _read(tree, alignment)]
+        self._left_out: LeftOut | None = None
+        if constraints is not None and self._samples:
+            self._samples, self._left_out = _satisfying(self._samples, constraints)
         self._credible = config.support.credible
         self._config = config
         if not self._samples and len(alignment.taxa) <= MOST_TAXA_FOR_ALL:
-            self._samples = [_every_topology(alignment)]
+            self._samples = [_every_topology(alignment, constraints)]
             self._credible = 1.0
         self._bootstrap = None if self._samples else self._plan(config)
 
@@ -168,33 +182,26 @@ class SupportSource:
 
         threads: of each of the ranks, which share exploring out. The bootstrap takes those of ranks that wait, too.
         """
-        samples, found = self._samples, None
+        samples, found, left_out = self._samples, None, self._left_out
         if self._bootstrap is not None:
             free = None if threads is None else threads * ranks.sharing
             samples = self._bootstrapped(self._bootstrap, free, progress)
         theta = None if target.parameters is None else start_of(target, merge(samples))
         if self._bootstrap is not None:
-            explored, first = target, theta
-            if isinstance(target.likelihood.model, PartitionedModel) and is_usual(target.prior):
-                # What chains find is weighed later.
-                explored = build_target(
-                    compress(self._alignment), replace(self._config, partition=PartitionConfig()), threads
-                )
-                first = None if explored.parameters is None else start_of(explored, merge(samples))
-            if self._config.support.explore and can_run_chains(explored):
+            if self._config.support.explore and can_run_chains(target):
                 progress("exploring", 0.0)
-                share_target(ranks, explored.likelihood.patterns, self._config)
+                share_target(ranks, target, self._config)
                 found = explore(
-                    explored,
+                    target,
                     samples,
-                    theta=first,
+                    theta=theta,
                     chains=self._config.support.explore,
                     stream=RandomStream(self._config.seed, "exploration"),
                     threads=threads or 1,
                     progress=lambda share: progress("exploring", share),
                     ranks=ranks,
                 )
-                theta = found.theta if explored is target else start_of(target, found.trees)
+                theta = found.theta
         topologies = frequent_topologies(samples, credible=self._credible)
         progress("support", 0.0)
         closure = self._config.support.closure
@@ -202,12 +209,13 @@ class SupportSource:
             closure = "clades" if found is not None and found.is_wide else "none"
         if closure == "clades":
             trees = topologies if found is None else found.trees
-            support = closed_support(trees, identical=_identical(self._alignment))
-            return Collected(support, first_network(support, trees).logits.detach(), found, found is not None, theta)
+            support = closed_support(trees, identical=_identical(self._alignment), constraints=self._constraints)
+            logits = first_network(support, trees).logits.detach()
+            return Collected(support, logits, found, found is not None, theta, left_out)
         if found is None:
-            return Collected(support_of(topologies.taxa, topologies.topologies), None, None, False, theta)
+            return Collected(support_of(topologies.taxa, topologies.topologies), None, None, False, theta, left_out)
         support = support_of(topologies.taxa, merge([topologies, found.trees]).topologies)
-        return Collected(support, first_network(support, found.trees).logits.detach(), found, True, theta)
+        return Collected(support, first_network(support, found.trees).logits.detach(), found, True, theta, left_out)
 
     def make_bootstrap(self, threads: int | None, *, progress: Callable[[float], None] = lambda _share: None) -> None:
         """Make the bootstrap trees, if any are needed and missing; others with the same settings then find them."""
@@ -218,13 +226,14 @@ class SupportSource:
         self, settings: BootstrapConfig, threads: int | None, progress: Callable[[Preparation, float], None]
     ) -> list[TreeSample]:
         if self._may_replace:
-            _remove_other_replicates(self._directory, self._alignment, settings)
+            _remove_other_replicates(self._directory, self._alignment, settings, self._constraints)
         progress("bootstrap", 0.0)
         share = ShareDone(settings.replicates)
         files = bootstrap_files(
             self._alignment,
             self._directory,
             replace(settings, threads=threads),
+            constraints=self._constraints,
             progress=lambda news: progress("bootstrap", share.after(news)),
         ).files
         return read_samples(files, taxa=self._alignment.taxa)
@@ -238,6 +247,7 @@ class SupportSource:
         return (
             f"bootstrap by {by}, {counted(self._bootstrap.replicates, 'replicate')} of "
             f"{counted(self._bootstrap.count, 'tree')} under {self._bootstrap.model}"
+            f"{'' if self._constraints is None else ', all with the constraints'}"
         )
 
     def _plan(self, config: InferConfig) -> BootstrapConfig:
@@ -255,7 +265,7 @@ class SupportSource:
             check_bootstrap_alignment(self._alignment, method)
             build_method(self._alignment, settings)
         else:
-            plan_bootstrap(self._alignment, self._directory, settings)
+            plan_bootstrap(self._alignment, self._directory, settings, self._constraints)
         return settings
 
 
@@ -265,8 +275,25 @@ def _read(trees: str | Path | TreeSample, alignment: Alignment) -> list[TreeSamp
     return read_samples([trees], taxa=alignment.taxa)
 
 
-def _every_topology(alignment: Alignment) -> TreeSample:
+def _satisfying(
+    samples: Sequence[TreeSample], constraints: TopologyConstraints
+) -> tuple[list[TreeSample], LeftOut | None]:
+    """The trees that satisfy the constraints, sample by sample, and how many do not."""
+    holds = [constraints.hold(sample.topologies) & (sample.weights > 0) for sample in samples]
+    kept = [sample[np.flatnonzero(held)] for sample, held in zip(samples, holds, strict=True) if held.any()]
+    trees, satisfying = sum(map(len, samples)), sum(map(len, kept))
+    if not kept:
+        raise BadArgument(
+            f"none of {counted(trees, 'tree')} for the support has the constraints, {constraints.in_words()}. Give "
+            "trees that have them, or none: then bootstrap trees are made with them."
+        )
+    return kept, LeftOut(trees - satisfying, trees) if satisfying < trees else None
+
+
+def _every_topology(alignment: Alignment, constraints: TopologyConstraints | None) -> TreeSample:
     topologies = all_topologies(len(alignment.taxa))
+    if constraints is not None:
+        topologies = topologies[np.flatnonzero(constraints.hold(topologies))]
     return TreeSample(alignment.taxa, topologies, np.ones(len(topologies)), None)
 
 
@@ -276,9 +303,11 @@ def _identical(alignment: Alignment) -> list[LongArray]:
     return [np.array([place[name] for name in names]) for names in summarize(alignment).identical]
 
 
-def _remove_other_replicates(directory: Path, alignment: Alignment, settings: BootstrapConfig) -> None:
+def _remove_other_replicates(
+    directory: Path, alignment: Alignment, settings: BootstrapConfig, constraints: TopologyConstraints | None
+) -> None:
     try:
-        ReplicateDirectory(directory, alignment, settings)
+        ReplicateDirectory(directory, alignment, settings, constraints)
     except FileProblem:
         remove_replicates(directory)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from phloem.trees.generation import all_topologies as all_topologies
     from phloem.trees.generation import nni_neighbors as nni_neighbors
     from phloem.trees.generation import random_topologies as random_topologies
+    from phloem.trees.generation import yule_trees as yule_trees
     from phloem.trees.reading import parse_newick as parse_newick
     from phloem.trees.reading import read_any_trees as read_any_trees
     from phloem.trees.reading import read_trees as read_trees

@@ -1,12 +1,13 @@
-"""New topologies: uniform draws, all of them, and the neighbours of given ones."""
+"""New topologies: uniform draws, Yule trees, all of them, and the neighbours of given ones."""
 
 import math
 
 import numpy as np
 
 from phloem.arguments import checked
-from phloem.arrays import LongArray
+from phloem.arrays import FloatArray, LongArray
 from phloem.errors import BadArgument
+from phloem.kernels.trees.canonical import canonical_trees
 from phloem.kernels.trees.generation import insert_taxa, interchange, interchange_one
 from phloem.random_streams import RandomStream
 from phloem.trees.topology import TopologyBatch
@@ -29,6 +30,36 @@ def random_topologies(taxon_count: int, count: int, *, stream: RandomStream) -> 
     uniform = stream.generator().random((count, taxon_count - 3))
     choices = (uniform * _branch_counts(taxon_count)).astype(np.int32)
     return TopologyBatch.from_trusted(insert_taxa(choices))
+
+
+@checked
+def yule_trees(taxon_count: int, count: int, *, stream: RandomStream) -> tuple[TopologyBatch, FloatArray]:
+    """Trees of a Yule process that ended with so many species, and their branch lengths (count, 2n-3).
+
+    All species are as far from the root, at distance 1, which the unrooted trees do not show. Seen backwards, pairs of
+    lineages merge, any two alike; k of them take a time that is Exponential(k).
+    """
+    _check_taxon_count(taxon_count)
+    if count < 0:
+        raise BadArgument(f"Yule trees: {count} trees asked for. Ask for 0 or more.")
+    parent = np.full((count, 2 * taxon_count - 1), -1, np.int32)
+    ages = np.zeros(parent.shape)
+    trees = np.arange(count)
+    lineages = np.tile(np.arange(taxon_count, dtype=np.int32), (count, 1))
+    random = stream.generator().random((count, taxon_count - 1, 2))
+    waiting = stream.named("times").generator().exponential(size=(count, taxon_count - 1))
+    for step, left in enumerate(range(taxon_count, 1, -1)):
+        one = (random[:, step, 0] * left).astype(np.int64)
+        other = (one + 1 + (random[:, step, 1] * (left - 1)).astype(np.int64)) % left
+        added = taxon_count + step
+        parent[trees, lineages[trees, one]] = parent[trees, lineages[trees, other]] = added
+        ages[:, added] = (ages[:, added - 1] if step else 0.0) + waiting[:, step] / left
+        lineages[trees, one] = added
+        lineages[trees, other] = lineages[:, left - 1]
+    lengths = (ages[trees[:, None], parent] - ages) / ages[:, -1:]
+    parents, lengths, _ = canonical_trees(parent, lengths, taxon_count, False)  # without the root
+    topologies = TopologyBatch.from_canonical(np.ascontiguousarray(parents[:, :-1]))
+    return topologies, np.ascontiguousarray(lengths[:, : 2 * taxon_count - 3])
 
 
 @checked

@@ -150,13 +150,18 @@ def _renumbered(taxa: tuple[str, ...], parent: IntArray, statistics: FloatArray,
     return SummaryTree(taxa, Tree(parents[0, :count].copy(), len(taxa)), support, length, lower, upper, is_rooted)
 
 
-def _find_taxa(taxa: Sequence[str], names: Sequence[str]) -> BoolArray:
-    """Which of the taxa are named, (taxa,): some, not all."""
+def check_outgroup(names: Sequence[str], taxa: Sequence[str]) -> None:
+    """Raise unless some of the taxa are named, not all."""
     if unknown := [name for name in names if name not in taxa]:
         raise TaxonMismatch(f"outgroup: {listed(unknown)} not in the tree. Use the alignment's names.")
-    chosen = np.isin(np.arange(len(taxa)), [taxa.index(name) for name in names])
-    if not chosen.any() or chosen.all():
+    if not 0 < len(set(names)) < len(taxa):
         raise BadArgument("outgroup: name at least one of the taxa, but not all.")
+
+
+def _find_taxa(taxa: Sequence[str], names: Sequence[str]) -> BoolArray:
+    """Which of the taxa are named, (taxa,): some, not all."""
+    check_outgroup(names, taxa)
+    chosen: BoolArray = np.isin(np.arange(len(taxa)), [taxa.index(name) for name in names])
     return chosen
 
 

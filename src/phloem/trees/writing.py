@@ -48,6 +48,12 @@ def write_nexus(sample: TreeSample, path: str | Path, *, comments: Sequence[str]
     _write_lines(path, _nexus_lines(sample.taxa, statements, comments))
 
 
+def write_mrbayes(sample: TreeSample, path: str | Path) -> None:
+    """The trees as a `.t` file of MrBayes has them, each counting once: BUCKy's `mbsum` takes no comments in it."""
+    trees = format_newick(sample.topologies, _numbers(sample.taxa), sample.branch_lengths)
+    _write_lines(path, _nexus_lines(sample.taxa, (f"tree rep.{n} = {tree}" for n, tree in enumerate(trees, 1)), ()))
+
+
 def is_nexus_name(path: Path) -> bool:
     """Whether a file of this name gets NEXUS rather than Newick; raise if trees cannot be written there."""
     suffix = path.suffix.lower()
@@ -119,8 +125,13 @@ def _write_summaries(
 
 def write_annotated_newick(summary: SummaryTree, path: str | Path) -> None:
     """A line of Newick without comments; supports, from 0 to 1, are labels of interior nodes."""
+    _write_lines(path, [format_labelled(summary)])
+
+
+def format_labelled(summary: SummaryTree) -> str:
+    """Newick with supports from 0 to 1 as labels of interior nodes: `(A:0.1,B:0.2,(C:0.1,D:0.3)0.97:0.1);`."""
     labels = _leaf_labels(summary.taxa, summary.tree.leaf_count)
-    _write_lines(path, [_format_summary(summary, labels, _supports(summary, 1, "{:.6g}"))])
+    return _format_summary(summary, labels, _supports(summary, 1, "{:.6g}"))
 
 
 def format_supported(summary: SummaryTree) -> str:

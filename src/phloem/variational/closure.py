@@ -13,6 +13,7 @@ from phloem.arrays import FloatArray, IntArray, LongArray, WordArray
 from phloem.kernels.trees.clades import hash_sets
 from phloem.kernels.variational import closure as kernels
 from phloem.kernels.variational.subsplits import make_index
+from phloem.trees.constraints import TopologyConstraints
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import distinct_splits, pack_members, unpack_bits, without_first
 from phloem.trees.topology import taxon_keys
@@ -33,11 +34,16 @@ class ClosedParts(NamedTuple):
     splits_left_out: int
 
 
-def close_splits(sample: TreeSample, identical: Sequence[LongArray], most_entries: int) -> ClosedParts:
+def close_splits(
+    sample: TreeSample,
+    identical: Sequence[LongArray],
+    most_entries: int,
+    constraints: TopologyConstraints | None = None,
+) -> ClosedParts:
     """The closure of the splits of distinct topologies: it generates exactly the trees whose splits are all seen.
 
     identical: groups of taxa that the data cannot tell apart. Every part of one counts as seen, unless the group has
-    more than `MOST_IDENTICAL` taxa.
+    more than `MOST_IDENTICAL` taxa. constraints: that the trees satisfy, with which such parts must fit.
 
     Where that takes more than `most_entries` table entries, the least frequent splits are left out, of equally
     frequent ones the last to appear, and with them whatever is part of no tree without them. The splits of the tree
@@ -46,7 +52,7 @@ def close_splits(sample: TreeSample, identical: Sequence[LongArray], most_entrie
     taxon_count = len(sample.taxa)
     sets, number = distinct_splits(sample.topologies)
     order = _most_frequent_first(number, sample.weights, len(sets))
-    parts = _parts_of_groups(identical, taxon_count)
+    parts = _parts_of_groups(identical, taxon_count, constraints)
     known = {row.tobytes() for row in sets}
     new = np.array([row.tobytes() not in known for row in parts], np.bool_)
     sets = np.concatenate([sets[order[: taxon_count - 3]], parts[new], sets[order[taxon_count - 3 :]]])
@@ -71,7 +77,9 @@ def _most_frequent_first(number: LongArray, weights: FloatArray, split_count: in
     return np.argsort(-priority, kind="stable")
 
 
-def _parts_of_groups(groups: Sequence[LongArray], taxon_count: int) -> WordArray:
+def _parts_of_groups(
+    groups: Sequence[LongArray], taxon_count: int, constraints: TopologyConstraints | None
+) -> WordArray:
     """The sides without taxon 0 of all splits that cut off two or more taxa of one group."""
     rows = [np.zeros((0, taxon_count), np.bool_)]
     for group in groups:
@@ -82,6 +90,8 @@ def _parts_of_groups(groups: Sequence[LongArray], taxon_count: int) -> WordArray
             sizes = members.sum(axis=1)
             rows.append(members[(sizes > 1) & (sizes < taxon_count - 1)])
     sides = np.concatenate(rows)
+    if constraints is not None:
+        sides = sides[constraints.fit(sides)]
     return pack_members(np.unique(without_first(sides), axis=0))
 
 

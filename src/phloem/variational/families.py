@@ -86,6 +86,11 @@ class BranchDistribution(ABC):
         """Change the first weights of a network's last layer, whose rows are a branch's parameters; usually not."""
         return
 
+    @classmethod
+    def begin_at(cls, parameters: Tensor, log_length: float) -> None:
+        """Change parameters of zero, (parameters_per_branch,), so that log q is about this large; usually not."""
+        return
+
 
 @final
 class Lognormal(BranchDistribution):
@@ -116,6 +121,11 @@ class Lognormal(BranchDistribution):
     def from_noise(cls, _topologies: TopologyBatch, noise: FloatArray, *, path_only: bool) -> LengthsFromNoise:
         """`sample` as one operation on the parameters."""
         return _SampleLognormal(noise, path_only)
+
+    @classmethod
+    def begin_at(cls, parameters: Tensor, log_length: float) -> None:
+        """The median is that length."""
+        parameters[0] = log_length - LOCATION_OFFSET
 
     def log_prob(self, lengths: Tensor) -> Tensor:
         """Log-density of given lengths, (batch,); -inf where one is not positive."""
@@ -162,6 +172,11 @@ class Warped(BranchDistribution):
         """Begin with weak ties."""
         weight[2:] *= FIRST_SPREAD
         bias[2:] = FIRST_TIE
+
+    @classmethod
+    def begin_at(cls, parameters: Tensor, log_length: float) -> None:
+        """As for lognormals."""
+        parameters[0] = log_length - LOCATION_OFFSET
 
     def log_prob(self, lengths: Tensor) -> Tensor:
         """Log-density of given lengths, (batch,); -inf where one is not positive."""

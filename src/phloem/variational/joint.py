@@ -167,6 +167,12 @@ class TableModel(BranchModel, ABC):
             return None
         return Application(_SampleNetwork(self._sums(topologies, indices), sample, shape), self.table)
 
+    def begin_at(self, log_length: float) -> None:
+        """Let all branches begin with lengths of about this logarithm. The rows of splits are the first."""
+        with torch.no_grad():
+            for row in self.table[: len(self.support.splits)]:
+                self.family.begin_at(row, log_length)
+
     def _sums(self, topologies: TopologyBatch, indices: SubsplitIndices) -> "_SumRows":
         """The sums of rows for all branches of all topologies."""
         if len(indices.splits) != len(topologies):

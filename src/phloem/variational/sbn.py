@@ -29,6 +29,7 @@ from phloem.kernels.variational.subsplits import (
 )
 from phloem.random_streams import RandomStream
 from phloem.storage.arrays import distinct_names, read_arrays, write_arrays
+from phloem.trees.constraints import TopologyConstraints
 from phloem.trees.sample import TreeSample, credible_topologies, group_rows, merge
 from phloem.trees.topology import TopologyBatch, taxon_keys
 from phloem.variational.closure import close_splits
@@ -346,18 +347,22 @@ def frequent_topologies(
 
 
 def closed_support(
-    topologies: TreeSample, *, identical: Sequence[LongArray] = (), most_entries: int | None = None
+    topologies: TreeSample,
+    *,
+    identical: Sequence[LongArray] = (),
+    most_entries: int | None = None,
+    constraints: TopologyConstraints | None = None,
 ) -> SubsplitSupport:
     """The support of all trees that consist of splits of distinct topologies, with one table for each clade.
 
-    identical: groups of taxa with equal data, which may be arranged in any way.
+    identical: groups of taxa with equal data, which may be arranged in any way. constraints: that all trees satisfy.
 
     Where that takes more than `most_entries` entries, `MOST_CLOSED_ENTRIES` unless given, the least frequent splits are
     left out (see `close_splits`).
     """
     _check_taxa(topologies.taxa)
     most = MOST_CLOSED_ENTRIES if most_entries is None else most_entries
-    clades, splits, subsplits, left_out = close_splits(topologies, identical, most)
+    clades, splits, subsplits, left_out = close_splits(topologies, identical, most, constraints)
     numbers = np.arange(len(subsplits), dtype=np.int32)
     pairs = np.stack([np.full_like(numbers, -1), numbers], axis=1)
     return _assemble(topologies.taxa, len(topologies), left_out, clades, splits, subsplits, pairs)

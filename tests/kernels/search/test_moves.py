@@ -219,6 +219,8 @@ def test_nothing_is_written_outside_the_tables(topology, seed):
     def surrounded(tables):
         parts = {}
         for name, table in tables._asdict().items():
+            if isinstance(table, int):
+                continue
             room = np.full(table.size + 2 * edge, mark, table.dtype)
             parts[name] = room[edge:-edge].reshape(table.shape)
             parts[name][...] = table

@@ -10,7 +10,9 @@ it keeps its digits in single precision: a pattern whose ends differ has the fir
 as the length. The coefficients, the terms, are computed once; the eigenvalue zero has none. Under Jukes–Cantor there is
 one exponential.
 
-Patterns go in blocks of `LANES`; a block of partials is laid out (category, state, pattern). Where the partials of a
+Patterns go in blocks of `LANES`; a block of partials is laid out (category, state, pattern). The parts of an alignment
+have a model each, and whole blocks: `bounds[p]` up to `bounds[p + 1]` are those of part p. Tables have the address of
+these bounds: each array in a tuple has references to count wherever the tuple goes. Where the partials of a
 pattern become small they are multiplied by a power of two, which is exact; `steps` counts these rescalings, so that any
 number of taxa is possible. An end is a tuple: a pointer to its partials, how many elements it is from one category to
 the next (0 for tips, which are the same in all), and a pointer to its steps.
@@ -23,7 +25,7 @@ import numpy as np
 
 from phloem.arrays import FloatArray, IntArray, RealArray
 from phloem.kernels.elementary import log_above_zero
-from phloem.kernels.jit import at, shift, vector_kernel, wide_vectors
+from phloem.kernels.jit import at, from_address, shift, vector_kernel, wide_vectors
 from phloem.kernels.lanes import in_double, larger, put, sixteen_at, sixteen_of, sum_of
 
 LANES = 16  # patterns of a block
@@ -41,18 +43,19 @@ MOST_STEPS = 30
 
 
 class RateTables(NamedTuple):
-    """A model by the eigenvalues and eigenvectors of its rate matrix: diag(π) P(t) = Lᵀ exp(exponents[c] · t) L.
+    """The parts' models by the eigenvalues and eigenvectors of their rate matrices:
+    diag(π) P(t) = Lᵀ exp(exponents[c] · t) L.
 
-    equal: 1 for Jukes–Cantor, whose P is a + b·I.
+    equal: 1 for Jukes–Cantor in all parts, whose P is a + b·I.
     """
 
     equal: int
-    frequencies: FloatArray  # (4,)
-    spectral: FloatArray  # (4, 4)  L: one row an eigenvalue, the first is that of zero
-    exponents: FloatArray  # (categories, 4)
-    terms: FloatArray  # (terms,)  exponents of the likelihood along a branch, the first is zero
-    one_end: RealArray  # (categories, 4, 4)  w_c · π, then the other rows of w_c · L
-    other_end: RealArray  # (4, 4)  L
+    frequencies: FloatArray  # (parts, 4)
+    spectral: FloatArray  # (parts, 4, 4)  L: one row an eigenvalue, the first is that of zero
+    exponents: FloatArray  # (parts, categories, 4)
+    terms: FloatArray  # (parts, terms)  exponents of the likelihood along a branch, the first is zero
+    one_end: RealArray  # (parts, categories, 4, 4)  w_c · π, then the other rows of w_c · L
+    other_end: RealArray  # (parts, 4, 4)  L
 
 
 class PatternTables(NamedTuple):
@@ -66,6 +69,7 @@ class PatternTables(NamedTuple):
 class BranchTables(NamedTuple):
     """The terms of a branch, how often each pattern's were rescaled, and room to evaluate them."""
 
+    bounds: int  # address of those of the parts' blocks, (parts + 1,)
     terms: RealArray  # (blocks, terms, LANES)
     steps: IntArray  # (blocks, LANES)
     growth: RealArray  # (3, terms)  exp(μt) - 1 and the first two derivatives
@@ -74,26 +78,28 @@ class BranchTables(NamedTuple):
 
 @vector_kernel
 def fill_matrices(matrices, rates, length):
-    """P of every category for one branch; under Jukes–Cantor only a and b, the probabilities to change and to stay."""
-    if rates.equal:
-        exponent = rates.exponents[0, 1] * length
-        matrices[0, 0] = -0.25 * math.expm1(exponent)
-        matrices[0, 1] = math.exp(exponent)
-        return
-    for category in range(len(matrices)):
-        g1 = math.expm1(rates.exponents[category, 1] * length)
-        g2 = math.expm1(rates.exponents[category, 2] * length)
-        g3 = math.expm1(rates.exponents[category, 3] * length)
-        for row in range(4):
-            inverse = 1.0 / rates.frequencies[row]
-            s1 = g1 * rates.spectral[1, row] * inverse
-            s2 = g2 * rates.spectral[2, row] * inverse
-            s3 = g3 * rates.spectral[3, row] * inverse
-            for column in range(4):
-                change = (
-                    s1 * rates.spectral[1, column] + s2 * rates.spectral[2, column] + s3 * rates.spectral[3, column]
-                )
-                matrices[category, 4 * row + column] = (row == column) + change
+    """P of every part and category for one branch; under Jukes–Cantor only a and b, the probabilities to change and to
+    stay."""
+    parts, categories = rates.exponents.shape[:2]
+    for part in range(parts):
+        if rates.equal:
+            exponent = rates.exponents[part, 0, 1] * length
+            matrices[part, 0] = -0.25 * math.expm1(exponent)
+            matrices[part, 1] = math.exp(exponent)
+            continue
+        for category in range(categories):
+            g1 = math.expm1(rates.exponents[part, category, 1] * length)
+            g2 = math.expm1(rates.exponents[part, category, 2] * length)
+            g3 = math.expm1(rates.exponents[part, category, 3] * length)
+            spectral = rates.spectral[part]
+            for row in range(4):
+                inverse = 1.0 / rates.frequencies[part, row]
+                s1 = g1 * spectral[1, row] * inverse
+                s2 = g2 * spectral[2, row] * inverse
+                s3 = g3 * spectral[3, row] * inverse
+                for column in range(4):
+                    change = s1 * spectral[1, column] + s2 * spectral[2, column] + s3 * spectral[3, column]
+                    matrices[part * categories + category, 4 * row + column] = (row == column) + change
 
 
 @vector_kernel
@@ -165,46 +171,52 @@ def fill_terms(branch, rates, patterns, categories, x, y):
     wide_vectors()
     (of_x, x_stride, x_steps), (of_y, y_stride, y_steps) = x, y
     x_size, y_size = STATES + (categories - 1) * x_stride, STATES + (categories - 1) * y_stride
-    count, equal, has_constant = len(rates.terms), rates.equal, patterns.has_constant
+    parts, count = rates.terms.shape
+    equal, has_constant, bounds = rates.equal, patterns.has_constant, from_address(x_steps, branch.bounds)
     all_terms, all_steps, constants = at(branch.terms, 0), at(branch.steps, 0), at(patterns.constant, 0)
-    one, other = at(rates.one_end, 0), at(rates.other_end, 0)
-    for block in range(len(patterns.weights)):
-        terms, place = shift(all_terms, block * count * LANES), block * LANES
-        put(all_steps, place, sixteen_at(x_steps, place) + sixteen_at(y_steps, place))
-        first, second = shift(of_x, block * x_size), shift(of_y, block * y_size)
-        if equal:
-            _fill_equal(terms, first, second)
-        else:
-            _fill_any(terms, categories, one, other, first, x_stride, second, y_stride)
-        if has_constant:
-            _add_constant(terms, count, shift(all_steps, place), shift(constants, place))
+    ones, others = at(rates.one_end, 0), at(rates.other_end, 0)
+    for part in range(parts):
+        one, other = shift(ones, part * categories * MATRIX), shift(others, part * MATRIX)
+        for block in range(bounds[part], bounds[part + 1]):
+            terms, place = shift(all_terms, block * count * LANES), block * LANES
+            put(all_steps, place, sixteen_at(x_steps, place) + sixteen_at(y_steps, place))
+            first, second = shift(of_x, block * x_size), shift(of_y, block * y_size)
+            if equal:
+                _fill_equal(terms, first, second)
+            else:
+                _fill_any(terms, categories, one, other, first, x_stride, second, y_stride)
+            if has_constant:
+                _add_constant(terms, count, shift(all_steps, place), shift(constants, place))
 
 
 @vector_kernel
 def _slopes(branch, exponents, weights, length):
     """First and second derivative of the log-likelihood with respect to the length."""
     wide_vectors()
-    count = len(exponents)
-    for k in range(1, count):
-        factor = math.exp(exponents[k] * length)
-        branch.growth[0, k] = math.expm1(exponents[k] * length)
-        branch.growth[1, k] = exponents[k] * factor
-        branch.growth[2, k] = exponents[k] * exponents[k] * factor
+    (parts, count), bounds = exponents.shape, from_address(branch.steps, branch.bounds)
     growth, rate, square = at(branch.growth, 0), at(branch.growth, count), at(branch.growth, 2 * count)
+    terms, weight_at = at(branch.terms, 0), at(weights, 0)
     first, second = sixteen_of(ZERO), sixteen_of(ZERO)
-    for block in range(len(weights)):
-        row = at(branch.terms, block * count * LANES)
-        value, slope, curve = sixteen_at(row, 0), sixteen_of(ZERO), sixteen_of(ZERO)
+    for part in range(parts):
         for k in range(1, count):
-            term = sixteen_at(row, k * LANES)
-            value = value + growth[k] * term
-            slope = slope + rate[k] * term
-            curve = curve + square[k] * term
-        inverse = 1.0 / larger(value, LEAST_VALUE)
-        ratio = slope * inverse
-        weight = sixteen_at(at(weights, block * LANES), 0)
-        first = first + weight * ratio
-        second = second + weight * (curve * inverse - ratio * ratio)
+            exponent = exponents[part, k]
+            factor = math.exp(exponent * length)
+            growth[k] = math.expm1(exponent * length)
+            rate[k] = exponent * factor
+            square[k] = exponent * exponent * factor
+        for block in range(bounds[part], bounds[part + 1]):
+            row = shift(terms, block * count * LANES)
+            value, slope, curve = sixteen_at(row, 0), sixteen_of(ZERO), sixteen_of(ZERO)
+            for k in range(1, count):
+                term = sixteen_at(row, k * LANES)
+                value = value + growth[k] * term
+                slope = slope + rate[k] * term
+                curve = curve + square[k] * term
+            inverse = 1.0 / larger(value, LEAST_VALUE)
+            ratio = slope * inverse
+            weight = sixteen_at(weight_at, block * LANES)
+            first = first + weight * ratio
+            second = second + weight * (curve * inverse - ratio * ratio)
     return sum_of(first), sum_of(second)
 
 
@@ -247,16 +259,17 @@ def best_length(branch, exponents, weights, start, tolerance):
 def log_likelihood(branch, exponents, weights, length, sites):
     """The log-likelihood at a length; that of each pattern, padding included, goes to `sites`."""
     wide_vectors()
-    count = len(exponents)
-    for k in range(1, count):
-        branch.growth[0, k] = math.expm1(exponents[k] * length)
     logarithms, growth, steps = at(branch.logarithms, 0), at(branch.growth, 0), at(branch.steps, 0)
-    for block in range(len(weights)):
-        row = at(branch.terms, block * count * LANES)
-        value = sixteen_at(row, 0)
+    (parts, count), bounds, terms = exponents.shape, from_address(steps, branch.bounds), at(branch.terms, 0)
+    for part in range(parts):
         for k in range(1, count):
-            value = value + growth[k] * sixteen_at(row, k * LANES)
-        put(logarithms, block * LANES, in_double(larger(value, LEAST_VALUE)))
+            growth[k] = math.expm1(exponents[part, k] * length)
+        for block in range(bounds[part], bounds[part + 1]):
+            row = shift(terms, block * count * LANES)
+            value = sixteen_at(row, 0)
+            for k in range(1, count):
+                value = value + growth[k] * sixteen_at(row, k * LANES)
+            put(logarithms, block * LANES, in_double(larger(value, LEAST_VALUE)))
     for i in range(weights.size):
         logarithms[i] = log_above_zero(logarithms[i]) - LOG_FACTOR * steps[i]
     total = sixteen_of(0.0)

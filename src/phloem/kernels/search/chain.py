@@ -13,6 +13,10 @@ A regraft cuts off a random subtree and puts it back onto *any* branch of the re
 uniformly, but on the branch that it was on it is the old one; their weights are likelihood · length of the branch. The
 lengths above and below the new joint add up to the branch's, so that the prior is the same everywhere.
 
+A branch can be a constraint, whose split every tree has. No interchange goes across it. A subtree is regrafted within
+the part of the tree around its joint, cut at constraints: onto this side of them, but not beyond. All trees that
+one of these moves can reach from each other have the same choice of places, so that what is said above holds for them.
+
 Topologies are equally probable a priori, and the lengths' density depends on their sum T alone, up to a longest
 length: log p = -rate · T - power · log T. Likelihoods are in single precision, as in a search:
 their rounding is far below what any sample could show.
@@ -23,13 +27,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phloem.arrays import FloatArray, IntArray, LongArray, WordArray
-from phloem.kernels.jit import at, vector_kernel
+from phloem.arrays import BoolArray, FloatArray, IntArray, LongArray, WordArray
+from phloem.kernels.jit import vector_kernel
 from phloem.kernels.philox import UNIT, block
 from phloem.kernels.search.branch import (
     LANES,
     LONGEST,
-    MATRIX,
     SHORTEST,
     BranchTables,
     PatternTables,
@@ -48,6 +51,7 @@ from phloem.kernels.search.partials import (
     fill_all_below,
     fill_below,
     join,
+    matrices_at,
 )
 from phloem.kernels.trees.surgery import graft, list_from_top, sibling_of
 
@@ -65,6 +69,7 @@ class ChainTables(NamedTuple):
     counter: LongArray  # (2,)  how many it has drawn, and its own number
     place: LongArray  # (2,)  node, and where the walk came there from: 0 from above, 1 or 2 from a child
     changes: LongArray  # (2,)  how many interchanges there were, and how many regrafts
+    constrained: BoolArray  # (nodes,)  whether the branch above each node is a constraint
     sites: FloatArray  # (width,)  scratch
 
 
@@ -95,7 +100,7 @@ def _choose(chain, log_weights):
 def _visit(tree, rates, patterns, branch, chain, room, counts, matrices, node):
     """Choose a topology around the branch above a node, then its length; whether the topology is another one."""
     categories, length = tree.below.shape[2], tree.lengths[node]
-    is_inner = tree.children[node, 0] >= 0 and tree.parent[node] > 0
+    is_inner = tree.children[node, 0] >= 0 and tree.parent[node] > 0 and not chain.constrained[node]
     values = np.full(3, -np.inf)  # with each of the two children moved, and as it is
     if is_inner:
         sibling, above = sibling_of(tree.parent, tree.children, node), tree.parent[node]
@@ -105,7 +110,7 @@ def _visit(tree, rates, patterns, branch, chain, room, counts, matrices, node):
             matrices[3], matrices[4] = tree.matrices[moved], tree.matrices[above]
             ends = end_below(tree, sibling), end_below(tree, kept), end_below(tree, moved), end_above(tree, above)
             for row in range(2):
-                join_pair(rates, room, counts, row, ends, matrices)
+                join_pair(rates.equal, tree.parts, tree.bounds, room, counts, row, ends, matrices)
             lower, upper = scratch_end(room, counts, LOWER), scratch_end(room, counts, UPPER)
             fill_terms(branch, rates, patterns, categories, lower, upper)
             values[which] = log_likelihood(branch, rates.terms, patterns.weights, length, chain.sites)
@@ -189,26 +194,31 @@ def _regraft(tree, rates, patterns, branch, chain, room, counts, matrices):
     joint = tree.parent[node]
     if joint == 0:
         return False
-    blocks, categories = tree.below.shape[1], tree.below.shape[2]
+    categories = tree.below.shape[2]
     old_length = tree.lengths[sibling_of(tree.parent, tree.children, node)]
     sibling = take_out(tree, rates, node)
     count = list_from_top(tree.children, tree.order)
+    can_take = _places_within(tree, chain.constrained, count, sibling, joint)
     shares, log_weights = np.empty(count), np.empty(count)
     for number in range(count):
         place, length = tree.order[number], tree.lengths[tree.order[number]]
         shares[number] = old_length / length if place == sibling else _uniform(chain)
+        # Elsewhere, the branch that it was on would be whole again.
+        if place != sibling and not (can_take[place] and tree.lengths[sibling] <= chain.longest):
+            log_weights[number] = -math.inf
+            continue
         fill_matrices(matrices[0], rates, shares[number] * length)
         fill_matrices(matrices[1], rates, (1 - shares[number]) * length)
         low, high, middle = end_below(tree, place), end_above(tree, place), scratch_end(room, counts, 0)
-        to_low, to_high = at(matrices, 0), at(matrices, categories * MATRIX)
-        join(rates.equal, blocks, categories, middle, low, to_low, high, to_high)
+        to_low, to_high = matrices_at(matrices, 0), matrices_at(matrices, 1)
+        join(rates.equal, tree.parts, tree.bounds, categories, middle, low, to_low, high, to_high)
         fill_terms(branch, rates, patterns, categories, end_below(tree, node), middle)
         value = log_likelihood(branch, rates.terms, patterns.weights, tree.lengths[node], chain.sites)
-        # Elsewhere, the branch that it was on would be whole again.
-        is_possible = place == sibling or tree.lengths[sibling] <= chain.longest
-        log_weights[number] = value + math.log(length) if is_possible else -math.inf
+        log_weights[number] = value + math.log(length)
     chosen = _choose(chain, log_weights)
     place, share, length = tree.order[chosen], shares[chosen], tree.lengths[tree.order[chosen]]
+    if place != sibling:
+        _move_joint(tree, chain.constrained, sibling, joint, place, can_take[place])
     graft(tree.parent, tree.children, node, place)
     if _uniform(chain) < 0.5:  # the order of children is random too
         tree.children[joint, 0], tree.children[joint, 1] = node, place
@@ -216,6 +226,44 @@ def _regraft(tree, rates, patterns, branch, chain, room, counts, matrices):
     fill_all_below(tree, rates)
     fill_all_above(tree, rates)
     return place != sibling
+
+
+@vector_kernel
+def _places_within(tree, constrained, count, sibling, joint):
+    """Which branches, by the nodes below them, can take a subtree that is cut off, beside the one that it was on.
+
+    1 where it gets below a constraint on the branch, 2 where it gets above, 0 where it cannot go. A joint between two
+    constraints has to stay.
+    """
+    can_take = np.zeros(len(constrained), np.int8)
+    if constrained[sibling] and constrained[joint]:
+        return can_take
+    part = np.zeros(len(constrained), np.int32)  # the highest node that is reached without crossing a constraint
+    is_merged = constrained[sibling] or constrained[joint]
+    for number in range(count):
+        node = tree.order[number]
+        is_cut = is_merged if node == sibling else constrained[node]
+        part[node] = node if is_cut else part[tree.parent[node]]
+    own = part[tree.parent[sibling]] if constrained[sibling] else part[sibling]
+    for number in range(count):
+        node = tree.order[number]
+        if part[tree.parent[node]] == own:
+            can_take[node] = 2
+        elif part[node] == own:
+            can_take[node] = 1
+    return can_take
+
+
+@vector_kernel
+def _move_joint(tree, constrained, sibling, joint, place, side):
+    """Say which branches are constraints once a joint leaves two, which become one, for another that it divides.
+
+    side: as in `can_take`.
+    """
+    constrained[sibling] |= constrained[joint]
+    constrained[joint] = constrained[place] and side == 1
+    if constrained[joint]:
+        constrained[place] = False
 
 
 @vector_kernel
@@ -237,7 +285,7 @@ def run_chain(
     blocks, categories = tree.below.shape[1], tree.below.shape[2]
     room = np.empty((2, blocks, categories, 4, LANES), np.float32)
     counts = np.empty((2, blocks, LANES), np.int32)
-    matrices = np.empty((5, categories, MATRIX), np.float32)
+    matrices = np.empty((5, *tree.matrices.shape[1:]), np.float32)
     fill_all_below(tree, rates)
     fill_all_above(tree, rates)
     for row in range(len(parents)):

@@ -30,7 +30,7 @@ def pair_distances(
         for second in range(first):
             x, y = at(tips, first * blocks * STATES), at(tips, second * blocks * STATES)
             none = at(steps, 0)
-            fill_terms(branch, rates, patterns, len(rates.exponents), (x, 0, none), (y, 0, none))
+            fill_terms(branch, rates, patterns, rates.exponents.shape[1], (x, 0, none), (y, 0, none))
             distances[first, second] = best_length(branch, rates.terms, patterns.weights, START, tolerance)
             distances[second, first] = distances[first, second]
     return distances

@@ -15,7 +15,6 @@ from phloem.arrays import FloatArray, IntArray
 from phloem.kernels.jit import at, vector_kernel
 from phloem.kernels.search.branch import (
     LANES,
-    MATRIX,
     STATES,
     BranchTables,
     PatternTables,
@@ -33,6 +32,7 @@ from phloem.kernels.search.partials import (
     fill_all_below,
     fill_below,
     join,
+    matrices_at,
 )
 from phloem.kernels.trees.surgery import cut, graft, list_from_top, sibling_of
 
@@ -58,10 +58,10 @@ def score_interchanges(
     is below `least`, the other branches keep their lengths.
     """
     blocks, categories = tree.below.shape[1], tree.below.shape[2]
-    matrix = categories * MATRIX
     room = np.empty((3, blocks, categories, 4, LANES), np.float32)
     counts = np.empty((3, blocks, LANES), np.int32)
-    matrices = np.empty((5, categories, MATRIX), np.float32)
+    matrices = np.empty((5, *tree.matrices.shape[1:]), np.float32)
+    equal, parts, bounds = rates.equal, tree.parts, tree.bounds
     around = np.empty(5, np.int64)
     for place in range(len(moves)):
         node = moves[place] // 2
@@ -75,7 +75,7 @@ def score_interchanges(
         # The far ends of the four outer branches: two at v, two at u.
         ends = end_below(tree, sibling), end_below(tree, kept), end_below(tree, moved), end_above(tree, above)
         for row in range(2):
-            join_pair(rates, room, counts, row, ends, matrices)
+            join_pair(equal, parts, bounds, room, counts, row, ends, matrices)
         values[place] = _fit_middle(rates, patterns, branch, room, counts, matrices, own, tolerance, sites[place])
         if values[place] < least:
             continue
@@ -84,12 +84,12 @@ def score_interchanges(
                 outer, beside = 2 * row + column, 2 * row + 1 - column
                 side = scratch_end(room, counts, SIDE)
                 across = scratch_end(room, counts, 1 - row)
-                beside_matrix = at(matrices, (1 + beside) * matrix)
-                join(rates.equal, blocks, categories, side, ends[beside], beside_matrix, across, at(matrices, 0))
+                to_beside, to_across = matrices_at(matrices, 1 + beside), matrices_at(matrices, 0)
+                join(equal, parts, bounds, categories, side, ends[beside], to_beside, across, to_across)
                 fill_terms(branch, rates, patterns, categories, ends[outer], side)
                 own[1 + outer] = best_length(branch, rates.terms, patterns.weights, own[1 + outer], tolerance)
                 fill_matrices(matrices[1 + outer], rates, own[1 + outer])
-            join_pair(rates, room, counts, row, ends, matrices)
+            join_pair(equal, parts, bounds, room, counts, row, ends, matrices)
         values[place] = _fit_middle(rates, patterns, branch, room, counts, matrices, own, tolerance, sites[place])
 
 
@@ -100,19 +100,19 @@ def scratch_end(room, counts, row):
 
 
 @vector_kernel
-def join_pair(rates, room, counts, row, ends, matrices):
+def join_pair(equal, parts, bounds, room, counts, row, ends, matrices):
     """The partials at v (row LOWER) or at u (row UPPER) from the two outer branches there."""
-    blocks, categories = room.shape[1], room.shape[2]
     first, second = 2 * row, 2 * row + 1
     join(
-        rates.equal,
-        blocks,
-        categories,
+        equal,
+        parts,
+        bounds,
+        room.shape[2],
         scratch_end(room, counts, row),
         ends[first],
-        at(matrices, (1 + first) * categories * MATRIX),
+        matrices_at(matrices, 1 + first),
         ends[second],
-        at(matrices, (1 + second) * categories * MATRIX),
+        matrices_at(matrices, 1 + second),
     )
 
 
@@ -176,16 +176,17 @@ def score_regrafts(
     sibling = take_out(tree, rates, node)
     room = np.empty((1, blocks, categories, 4, LANES), np.float32)
     counts = np.empty((1, blocks, LANES), np.int32)
-    half = np.empty((categories, MATRIX), np.float32)
+    half = np.empty((1, *tree.matrices.shape[1:]), np.float32)
     count = list_from_top(tree.children, tree.order)
     places = tree.order[:count].copy()
     values = np.empty(count)
     for number in range(count):
         place = places[number]
-        fill_matrices(half, rates, 0.5 * tree.lengths[place])
+        fill_matrices(half[0], rates, 0.5 * tree.lengths[place])
         low, high = end_below(tree, place), end_above(tree, place)
-        middle = scratch_end(room, counts, 0)  # here, not before: the loop is what keeps the arrays alive
-        join(rates.equal, blocks, categories, middle, low, at(half, 0), high, at(half, 0))
+        # Here, not before: the loop is what keeps the arrays alive.
+        middle, to_both = scratch_end(room, counts, 0), matrices_at(half, 0)
+        join(rates.equal, tree.parts, tree.bounds, categories, middle, low, to_both, high, to_both)
         fill_terms(branch, rates, patterns, categories, end_below(tree, node), middle)
         length = best_length(branch, rates.terms, patterns.weights, tree.lengths[node], tolerance)
         values[number] = log_likelihood(branch, rates.terms, patterns.weights, length, sites)

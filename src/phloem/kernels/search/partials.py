@@ -12,8 +12,10 @@ for a search: rounding changes the log-likelihoods of usual alignments by less t
 
 from typing import NamedTuple
 
+import numpy as np
+
 from phloem.arrays import FloatArray, IntArray, RealArray
-from phloem.kernels.jit import at, shift, vector_kernel, wide_vectors
+from phloem.kernels.jit import at, from_address, shift, vector_kernel, wide_vectors
 from phloem.kernels.lanes import any_below, put, sixteen_at, sixteen_of
 from phloem.kernels.search.branch import (
     FACTOR,
@@ -38,17 +40,18 @@ from phloem.kernels.trees.surgery import list_from_top, sibling_of
 class TreeTables(NamedTuple):
     """One tree rooted on taxon 0 (see trees/surgery.py) with its partials."""
 
+    parts: int
+    bounds: int  # address of those of their blocks, (parts + 1,)
     parent: IntArray  # (nodes,)  -1 at taxon 0
     children: IntArray  # (nodes, 2)  -1 at leaves; taxon 0 has its one neighbour first
     lengths: FloatArray  # (nodes,)  of the branch above each node
-    matrices: RealArray  # (nodes, categories, MATRIX)
+    matrices: RealArray  # (nodes, parts · categories, MATRIX)
     tips: RealArray  # (taxa, blocks, 4, LANES)
     below: RealArray  # (nodes - taxa, blocks, categories, 4, LANES)
     above: RealArray  # (nodes, blocks, categories, 4, LANES)
     below_steps: IntArray  # (nodes, blocks, LANES)  zero for tips
     above_steps: IntArray
     order: IntArray  # (nodes,)  scratch: a list of nodes
-    places: IntArray  # (nodes,)  scratch: a number for each of them
 
 
 @vector_kernel
@@ -72,9 +75,9 @@ def end_above(tree, node):
 
 
 @vector_kernel
-def matrices_of(tree, node):
-    """A pointer to the matrices of the branch above a node."""
-    return at(tree.matrices, node * tree.matrices.shape[1] * MATRIX)
+def matrices_at(matrices, number):
+    """A pointer to the matrices of one of several branches."""
+    return at(matrices, number * matrices.shape[1] * MATRIX)
 
 
 @vector_kernel
@@ -122,32 +125,36 @@ def _rescale(partials, rows, steps):
 
 
 @vector_kernel
-def join(equal, blocks, categories, out, left, left_matrix, right, right_matrix):
+def join(equal, parts, bounds, categories, out, left, left_matrices, right, right_matrices):
     """The product of two ends, each carried along its branch, for all patterns."""
     wide_vectors()
     (target, _, steps), (of_left, left_stride, left_steps), (of_right, right_stride, right_steps) = out, left, right
     left_size, right_size = STATES + (categories - 1) * left_stride, STATES + (categories - 1) * right_stride
-    for block in range(blocks):
-        own = shift(target, block * categories * STATES)
-        first, second = shift(of_left, block * left_size), shift(of_right, block * right_size)
-        if equal:
-            sums = _multiply(
-                own, _carry_equal(left_matrix, four_lanes(first)), _carry_equal(right_matrix, four_lanes(second))
-            )
-        else:
-            sums = sixteen_of(ZERO)
-            for category in range(categories):
-                sums = sums + _multiply(
-                    shift(own, category * STATES),
-                    _carry_any(shift(left_matrix, category * MATRIX), four_lanes(shift(first, category * left_stride))),
-                    _carry_any(
-                        shift(right_matrix, category * MATRIX), four_lanes(shift(second, category * right_stride))
-                    ),
+    ends = from_address(steps, bounds)
+    for part in range(parts):
+        left_matrix = shift(left_matrices, part * categories * MATRIX)
+        right_matrix = shift(right_matrices, part * categories * MATRIX)
+        for block in range(ends[part], ends[part + 1]):
+            own = shift(target, block * categories * STATES)
+            first, second = shift(of_left, block * left_size), shift(of_right, block * right_size)
+            if equal:
+                sums = _multiply(
+                    own, _carry_equal(left_matrix, four_lanes(first)), _carry_equal(right_matrix, four_lanes(second))
                 )
-        place = block * LANES
-        put(steps, place, sixteen_at(left_steps, place) + sixteen_at(right_steps, place))
-        if any_below(sums, SMALL):
-            _rescale(own, 4 * categories, shift(steps, place))
+            else:
+                sums = sixteen_of(ZERO)
+                for category in range(categories):
+                    to_left = shift(left_matrix, category * MATRIX)
+                    to_right = shift(right_matrix, category * MATRIX)
+                    sums = sums + _multiply(
+                        shift(own, category * STATES),
+                        _carry_any(to_left, four_lanes(shift(first, category * left_stride))),
+                        _carry_any(to_right, four_lanes(shift(second, category * right_stride))),
+                    )
+            place = block * LANES
+            put(steps, place, sixteen_at(left_steps, place) + sixteen_at(right_steps, place))
+            if any_below(sums, SMALL):
+                _rescale(own, 4 * categories, shift(steps, place))
 
 
 @vector_kernel
@@ -156,13 +163,14 @@ def fill_below(tree, equal, node):
     left, right = tree.children[node, 0], tree.children[node, 1]
     join(
         equal,
-        tree.below.shape[1],
+        tree.parts,
+        tree.bounds,
         tree.below.shape[2],
         end_below(tree, node),
         end_below(tree, left),
-        matrices_of(tree, left),
+        matrices_at(tree.matrices, left),
         end_below(tree, right),
-        matrices_of(tree, right),
+        matrices_at(tree.matrices, right),
     )
 
 
@@ -175,13 +183,14 @@ def fill_above(tree, equal, node):
     sibling = sibling_of(tree.parent, tree.children, node)
     join(
         equal,
-        tree.below.shape[1],
+        tree.parts,
+        tree.bounds,
         tree.below.shape[2],
         end_above(tree, node),
         end_above(tree, above),
-        matrices_of(tree, above),
+        matrices_at(tree.matrices, above),
         end_below(tree, sibling),
-        matrices_of(tree, sibling),
+        matrices_at(tree.matrices, sibling),
     )
 
 
@@ -218,27 +227,27 @@ def _fit_branch(tree, rates, patterns, branch, node, tolerance):
 
 
 @vector_kernel
-def _pass_over(tree, rates, patterns, branch, tolerance):
+def _pass_over(tree, rates, patterns, branch, places, tolerance):
     """Fit every branch on the way down, and update `below` on the way up; `above` is out of date afterwards.
 
-    tree.order is the path from the top, tree.places how many children of each node on it have been visited.
+    tree.order is the path from the top, places how many children of each node on it have been visited.
     """
     depth = 0
     tree.order[0] = tree.children[0, 0]
-    tree.places[0] = 0
+    places[0] = 0
     while depth >= 0:
         node = tree.order[depth]
-        seen = tree.places[depth]
+        seen = places[depth]
         if seen == 0:
             fill_above(tree, rates.equal, node)
             _fit_branch(tree, rates, patterns, branch, node, tolerance)
         if tree.children[node, 0] < 0:
             depth -= 1
         elif seen < 2:
-            tree.places[depth] = seen + 1
+            places[depth] = seen + 1
             depth += 1
             tree.order[depth] = tree.children[node, seen]
-            tree.places[depth] = 0
+            places[depth] = 0
         else:
             fill_below(tree, rates.equal, node)
             depth -= 1
@@ -270,8 +279,9 @@ def smooth(
     """
     fill_all_below(tree, rates)
     value = tree_log_likelihood(tree, rates, patterns, branch, sites)
+    places = np.empty(len(tree.parent), np.int32)
     for _ in range(passes):
-        _pass_over(tree, rates, patterns, branch, 0.01 * tolerance)
+        _pass_over(tree, rates, patterns, branch, places, 0.01 * tolerance)
         before = value
         value = tree_log_likelihood(tree, rates, patterns, branch, sites)
         if value - before < tolerance:
