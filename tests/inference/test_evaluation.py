@@ -28,7 +28,7 @@ def log_mean(values: np.ndarray) -> float:
 def test_three_estimates_a_repeat_from_the_same_draws(monkeypatch):
     """By hand: 3 repeats of 7 draws, in groups of 2 that leave one out."""
     rows = np.random.default_rng(1).normal(scale=3, size=(3, 7))
-    monkeypatch.setattr(evaluation, "draw_log_weights", lambda *_, stream, keep: rows[stream.step])
+    monkeypatch.setattr(evaluation, "draw_log_weights", lambda *_, stream, keep, ranks: rows[stream.step])
     model, target = example("split")
     found = evaluate(model, target, EvaluationConfig(samples=7, repeats=3), particles=2, stream=STREAM)
     elbos = [row.mean() for row in rows]

@@ -386,7 +386,7 @@ def test_a_reports_bound_is_the_mean_over_its_steps_and_its_elbo_has_draws_of_it
     monkeypatch.setattr(
         training_module,
         "draw_log_weights",
-        lambda *parts, stream, keep: streams.append(stream) or draw(*parts, stream=stream, keep=keep),
+        lambda *parts, stream, **rest: streams.append(stream) or draw(*parts, stream=stream, **rest),
     )
     history = train(Training(model, target, config, seed=1), EvaluationConfig(reports=2))
     assert [report.lower_bound for report in history] == pytest.approx([np.mean(bounds[:3]), np.mean(bounds[3:])])

@@ -1,18 +1,19 @@
 """`phloem infer`: alignment → posterior."""
 
 import json
+import os
 import shlex
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from phloem.cli.flags import Settings, with_infer_settings
 from phloem.cli.options import ALIGNMENT_HELP, CHECKPOINT_HELP, LongNames, SupportTrees, terminal_width
 from phloem.config import InferConfig
-from phloem.errors import BadArgument, StoppedByUser, counted
+from phloem.errors import BadArgument, ProgramProblem, StoppedByUser, counted
 
 if TYPE_CHECKING:
     from phloem.runs.driver import Interrupted
@@ -80,17 +81,20 @@ def infer(
 
     Settings come from a preset, a file and flags; `phloem config show` prints the result.
     """
+    if is_one_of_many() and os.environ.get("RANK") != "0":
+        follow_rank_0(threads)
     if out is None and alignment is None:
         raise BadArgument("name an alignment, or a run to resume: phloem infer --resume --out DIR")
     out = out or default_directory(str(alignment))
     from phloem.tasks.mrbayes_settings import may_have_block
 
-    if not (resume or (mrbayes and may_have_block(str(alignment)))):
+    if not (resume or is_one_of_many() or (mrbayes and may_have_block(str(alignment)))):
         settings.resolve()  # bad settings are reported before numba and torch are loaded
 
     from phloem.display.lines import choose_display
     from phloem.runs.checkpoints import parse_interval
     from phloem.runs.driver import Interrupted, RunOptions, RunRequest
+    from phloem.runs.meeting import ending, meet_if_told
     from phloem.tasks.infer import InferRequest, run_inference
 
     options = RunOptions(threads, parse_interval(checkpoint_every), tensorboard)
@@ -105,15 +109,34 @@ def infer(
         mrbayes=mrbayes,
         mrbayes_file=write_mrbayes,
     )
-    try:
-        with choose_display(plain=plain, quiet=quiet) as show:
-            posterior = run_inference(request, show)
-    except Interrupted as stop:
-        raise StoppedByUser(how_to_resume(stop, alignment, long_names=long_names)) from None
+    with ending(meet_if_told()) as ranks:
+        try:
+            with choose_display(plain=plain, quiet=quiet) as show:
+                posterior = run_inference(request, show, ranks)
+        except Interrupted as stop:
+            how = how_to_resume(stop, alignment, long_names=long_names)
+            if ranks.failure is not None:
+                raise ProgramProblem(f"{ranks.failure}; {how}") from None
+            raise StoppedByUser(how) from None
     if as_json:
         print(json.dumps(posterior.summary.as_json()))
     elif not quiet:
         print_posterior(posterior)
+
+
+def is_one_of_many() -> bool:
+    """Whether a launcher started several processes for this command."""
+    return os.environ.get("WORLD_SIZE", "1") != "1"
+
+
+def follow_rank_0(threads: int | None) -> NoReturn:
+    """Be another rank than 0, which alone reads settings, writes and speaks."""
+    from phloem.runs.meeting import Follower, meet_if_told
+    from phloem.tasks.following import follow
+
+    ranks = meet_if_told()
+    assert isinstance(ranks, Follower)
+    follow(ranks, threads)
 
 
 def default_directory(alignment: str) -> Path:

@@ -16,8 +16,10 @@ from phloem.arrays import FloatArray
 from phloem.inference.draws import DrawCollector
 from phloem.inference.evaluation import CHUNK_NODES
 from phloem.inference.moves import MovingTrees, NoiseSpace
-from phloem.inference.particles import check_same_taxa
+from phloem.inference.particles import Particles, check_same_taxa
+from phloem.inference.sharing import particle_arrays, particles_from, stream_from, stream_values
 from phloem.random_streams import RandomStream
+from phloem.runs.ranks import ALONE, Parcel, Ranks, Task
 from phloem.target.posterior import TreePosterior
 from phloem.variational.families import standard_normal
 from phloem.variational.joint import JointModel
@@ -117,28 +119,74 @@ def anneal(
     stream: RandomStream,
     keep: DrawCollector | None = None,
     progress: Progress | None = None,
+    ranks: Ranks = ALONE,
 ) -> FloatArray:
     """Log weights, (count,), of trees that were moved along a path; equal seeds give equal trees.
 
-    keep: collects the trees where they ended.
+    keep: collects the trees where they ended. ranks: share them out, with the same model.
     """
     check_same_taxa(model, target)
     space = NoiseSpace.of(model, target)
     chunk = max(1, CHUNK_NODES // (2 * len(model.network.support.taxa) - 2))
-    log_weights = np.zeros(count)
-    for first in range(0, count, chunk):
-        drawn = min(chunk, count - first)
-        moving = _draw(model, space, drawn, stream.at(stream.step, first))
-        own_stream = stream.named(str(stream.step)).at(0, first)
+    parts = [
+        AnnealPart(path, stream.at(stream.step, first), min(chunk, count - first)) for first in range(0, count, chunk)
+    ]
 
-        def tell(share: float, first: int = first, drawn: int = drawn) -> None:
+    def work(part: AnnealPart) -> AnnealedPart:
+        def tell(share: float) -> None:
             if progress:
-                progress((first + drawn * share) / count)
+                progress((part.stream.particle + part.trees * share) / count)
 
-        log_weights[first : first + drawn] = move_along(moving, path, stream=own_stream, progress=tell)
+        return anneal_part(model, space, part, progress=tell)
+
+    log_weights = np.zeros(count)
+    for part, found in zip(parts, ranks.each(ANNEALING, parts, work), strict=True):
+        first = part.stream.particle
+        log_weights[first : first + part.trees] = found.log_weights
         if keep is not None:
-            keep.add(moving.as_particles(), log_weights[first : first + drawn])
+            keep.add(found.particles, found.log_weights)
     return log_weights
+
+
+class AnnealPart(NamedTuple):
+    """Some of the trees to anneal."""
+
+    path: AnnealingPath
+    stream: RandomStream  # at the first of them
+    trees: int
+
+
+class AnnealedPart(NamedTuple):
+    """Trees where they ended."""
+
+    particles: Particles
+    log_weights: FloatArray
+
+
+ANNEALING: Task[AnnealPart, AnnealedPart] = Task(
+    "anneal",
+    pack_request=lambda part: Parcel({"path": part.path, "trees": part.trees, **stream_values(part.stream)}),
+    unpack_request=lambda parcel: AnnealPart(
+        _path_from(*parcel.values["path"]), stream_from(parcel.values), parcel.values["trees"]
+    ),
+    pack_result=lambda found: Parcel(arrays={**particle_arrays(found.particles), "weights": found.log_weights}),
+    unpack_result=lambda parcel: AnnealedPart(particles_from(parcel.arrays), parcel.arrays["weights"]),
+)
+
+
+def _path_from(inverse: list[float], angles: list[float], steps: int, interchanges: int) -> AnnealingPath:
+    return AnnealingPath(tuple(inverse), tuple(angles), steps, interchanges)
+
+
+def anneal_part(
+    model: JointModel, space: NoiseSpace, part: AnnealPart, *, progress: Progress | None = None
+) -> AnnealedPart:
+    """Draw some trees and move them along their path."""
+    stream = part.stream
+    moving = _draw(model, space, part.trees, stream)
+    own_stream = stream.named(str(stream.step)).at(0, stream.particle)
+    log_weights = move_along(moving, part.path, stream=own_stream, progress=progress)
+    return AnnealedPart(moving.as_particles(), log_weights)
 
 
 def move_along(

@@ -22,6 +22,7 @@ from phloem.inference.draws import USUAL_COUNT, Draws, shortest_decimals
 from phloem.inference.outside import is_added, with_outside
 from phloem.inference.trust import Trust, judge_chains, percent
 from phloem.random_streams import RandomStream
+from phloem.runs.ranks import ALONE, Ranks
 from phloem.target.posterior import TreePosterior
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import SplitFrequencies, split_frequencies
@@ -154,11 +155,12 @@ def check_draws(
     adding: bool = True,
     threads: int = 1,
     progress: Callable[[float], None] | None = None,
+    ranks: Ranks = ALONE,
 ) -> CheckedDraws:
     """What short chains say of the run, or the runs, that draws are from; nothing without any, or if none can be run.
 
     networks: that the draws are from. chains: no more than there are draws are run. adding: whether the draws get trees
-    of the chains for what is outside the support, if there is much.
+    of the chains for what is outside the support, if there is much. ranks: share the chains out.
     """
     chains = min(chains, len(draws))
     if chains < FEWEST_CHAINS or not can_run_chains(target):
@@ -168,7 +170,9 @@ def check_draws(
     stream = RandomStream(seed, "chain check")
     of_starts = split_frequencies(draws.weighted().topology_sample())
     starts = starts_from(draws, chains, stream=stream)
-    trees = run_chains(target, draws.taxa, starts, CHECK_ROUNDS, stream=stream, threads=threads, progress=progress)
+    trees = run_chains(
+        target, draws.taxa, starts, CHECK_ROUNDS, stream=stream, threads=threads, progress=progress, ranks=ranks
+    )
     is_outside = outside_support(trees.topologies, networks)
     outside, added = share_outside(trees, is_outside), 0
     if adding and is_added(outside):

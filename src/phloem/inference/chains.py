@@ -18,10 +18,12 @@ from phloem.arrays import BoolArray, FloatArray, IntArray, LongArray
 from phloem.errors import BadArgument
 from phloem.inference.draws import Draws, resample
 from phloem.inference.evaluation import CHUNK_NODES
+from phloem.inference.sharing import stream_from, stream_values
 from phloem.kernels.likelihood.pruning import Rates
 from phloem.kernels.philox import fill_normal_rows, fill_uniform
 from phloem.kernels.search.chain import ChainTables
 from phloem.random_streams import RandomStream
+from phloem.runs.ranks import ALONE, Parcel, Ranks, Task
 from phloem.search.surface import SearchTree, Surface
 from phloem.target.posterior import TreePosterior
 from phloem.target.priors import LengthPrior, is_usual
@@ -135,7 +137,7 @@ class _States(NamedTuple):
 
     @classmethod
     def at(cls, starts: ChainStarts, tree: SearchTree, stream: RandomStream) -> "_States":
-        """The chains at their starts. Which child is the first, and where the walk begins, is random."""
+        """All chains at their starts. Which child is the first, and where the walk begins, is random."""
         count, nodes = len(starts.topologies), starts.topologies.node_count
         states = cls(
             np.empty((count, nodes), np.int32),
@@ -175,17 +177,67 @@ def run_chains(
     stream: RandomStream,
     threads: int = 1,
     progress: Callable[[float], None] | None = None,
+    ranks: Ranks = ALONE,
 ) -> ChainTrees:
     """Run a chain from every start. The same stream gives the same trees, on any number of threads.
 
-    rounds: of each chain, the first quarter of which is left out.
+    rounds: of each chain, the first quarter of which is left out. ranks: share the chains out.
     """
-    prior, model = target.prior, target.likelihood.model
-    if not can_run_chains(target) or not isinstance(prior, LengthPrior):
+    if not can_run_chains(target):
         raise BadArgument("chains: they know phloem's own priors on lengths, and models that need no gradients.")
     if rounds < 1:
         raise BadArgument(f"{rounds} rounds: ask for at least one.")
-    chains, nodes = len(starts.topologies), starts.topologies.node_count
+    chains, size = len(starts.topologies), ranks.size
+    parts = [
+        ChainPart(starts, rounds, stream, rank * chains // size, (rank + 1) * chains // size)
+        for rank in range(min(size, chains))
+    ]
+    found = [*ranks.each(CHAINS, parts, lambda part: run_part(target, part, threads=threads, progress=progress))]
+    left_out, every, rows = kept_rounds(chains, rounds, starts.topologies.node_count)
+    interchanges, regrafts = np.sum([part.changes for part in found], axis=0) / (chains * (left_out + rows * every))
+    return ChainTrees(
+        taxa,
+        TopologyBatch.concatenate([part.topologies for part in found]),
+        np.concatenate([part.branch_lengths for part in found]),
+        np.concatenate([part.log_joint for part in found]),
+        chains,
+        left_out + rows * every,
+        every,
+        starts.distinct,
+        float(interchanges),
+        float(regrafts) / REGRAFTS,
+        np.concatenate([part.theta for part in found]),
+    )
+
+
+class ChainPart(NamedTuple):
+    """Some of the chains to run."""
+
+    starts: ChainStarts  # of all of them
+    rounds: int
+    stream: RandomStream
+    first: int
+    end: int  # after the last
+
+
+class ChainPaths(NamedTuple):
+    """The kept trees of some chains, one chain after the other."""
+
+    topologies: TopologyBatch
+    branch_lengths: FloatArray  # (trees, 2n-3)
+    log_joint: FloatArray  # (trees,)
+    theta: FloatArray  # (trees, dimension)
+    changes: LongArray  # (2,)  interchanges and regrafts
+
+
+def run_part(
+    target: TreePosterior, part: ChainPart, *, threads: int, progress: Callable[[float], None] | None = None
+) -> ChainPaths:
+    """Run some of the chains, as they would run beside the others."""
+    starts, rounds, stream, chosen = part.starts, part.rounds, part.stream, slice(part.first, part.end)
+    prior, model = target.prior, target.likelihood.model
+    assert isinstance(prior, LengthPrior)
+    nodes = starts.topologies.node_count
     terms = prior.terms(starts.topologies.branch_count)
     constraints = target.constraints
     if constraints is not None and not constraints.hold(starts.topologies).all():
@@ -193,11 +245,11 @@ def run_chains(
     surface = Surface(
         target.likelihood.patterns, model, states_differ=target.parameters is not None, constraints=constraints
     )
-    left_out, every, rows = kept_rounds(chains, rounds, nodes)
-    states = _States.at(starts, SearchTree(surface), stream)
-    key = stream.named("moves").key()
+    left_out, every, rows = kept_rounds(len(starts.topologies), rounds, nodes)
+    states = _States._make(array[chosen] for array in _States.at(starts, SearchTree(surface), stream))
+    chains, key = len(states.parents), stream.named("moves").key()
     parents, lengths = np.empty((chains, rows, nodes), np.int32), np.empty((chains, rows, nodes))
-    models = _ChainModels(target, starts, stream.named("theta"))
+    models = _ChainModels(target, starts, chosen, stream.named("theta"))
     theta = np.empty((chains, rows, target.dimension))
 
     def advance(first_row: int, last_row: int, rounds_a_row: int) -> None:
@@ -236,21 +288,36 @@ def run_chains(
         if progress:
             progress(done / (left_out + rows * every))
     topologies, branch_lengths = _canonical(parents.reshape(-1, nodes), lengths.reshape(-1, nodes))
-    interchanges, regrafts = states.changes.sum(axis=0) / (chains * (left_out + rows * every))
     all_theta = theta.reshape(len(topologies), target.dimension)
-    return ChainTrees(
-        taxa,
-        topologies,
-        branch_lengths,
-        _log_joint(target, topologies, branch_lengths, all_theta),
-        chains,
-        left_out + rows * every,
-        every,
-        starts.distinct,
-        float(interchanges),
-        float(regrafts) / REGRAFTS,
-        all_theta,
-    )
+    log_joint = _log_joint(target, topologies, branch_lengths, all_theta)
+    return ChainPaths(topologies, branch_lengths, log_joint, all_theta, states.changes.sum(axis=0))
+
+
+def _pack_part(part: ChainPart) -> Parcel:
+    starts = part.starts
+    values = {"rounds": part.rounds, "first": part.first, "end": part.end, "distinct": starts.distinct}
+    arrays = {name: getattr(starts, name) for name in ("branch_lengths", "theta", "factor")}
+    return Parcel({**values, **stream_values(part.stream)}, {**arrays, "parent": starts.topologies.parent})
+
+
+def _unpack_part(parcel: Parcel) -> ChainPart:
+    values, arrays = parcel
+    topologies = TopologyBatch.from_canonical(arrays["parent"])
+    starts = ChainStarts(topologies, arrays["branch_lengths"], values["distinct"], arrays["theta"], arrays["factor"])
+    return ChainPart(starts, values["rounds"], stream_from(values), values["first"], values["end"])
+
+
+def _pack_paths(found: ChainPaths) -> Parcel:
+    columns = {name: getattr(found, name) for name in ("branch_lengths", "log_joint", "theta", "changes")}
+    return Parcel(arrays={"parent": found.topologies.parent, **columns})
+
+
+def _unpack_paths(parcel: Parcel) -> ChainPaths:
+    arrays = dict(parcel.arrays)
+    return ChainPaths(TopologyBatch.from_canonical(arrays.pop("parent")), **arrays)
+
+
+CHAINS: Task[ChainPart, ChainPaths] = Task("chains", _pack_part, _unpack_part, _pack_paths, _unpack_paths)
 
 
 class _ChainModels:
@@ -259,12 +326,13 @@ class _ChainModels:
     Every chain has random numbers of its own.
     """
 
-    def __init__(self, target: TreePosterior, starts: ChainStarts, stream: RandomStream) -> None:
+    def __init__(self, target: TreePosterior, starts: ChainStarts, chosen: slice, stream: RandomStream) -> None:
+        """chosen: which of the chains."""
         self._target = target
         self._factor = starts.factor
         self._steps, self._chances = stream.named("steps").key(), stream.named("chances").key()
-        self._moves = 0
-        self.theta = starts.theta.copy()  # (chains, dimension)
+        self._first, self._moves = chosen.start, 0
+        self.theta = starts.theta[chosen].copy()  # (chains, dimension)
 
     def rates(self) -> Rates:
         """The models of every chain as tables."""
@@ -276,9 +344,9 @@ class _ChainModels:
         here = _log_joint(self._target, topologies, branch_lengths, self.theta)
         (chains, dimension), sizes = self.theta.shape, len(THETA_STEPS)
         steps, chances = np.empty((chains, sizes * dimension)), np.empty((chains, sizes))
-        fill_normal_rows(self._steps, 0, self._moves, steps)
+        fill_normal_rows(self._steps, self._first, self._moves, steps)
         for chain in range(chains):
-            fill_uniform(self._chances, chain, self._moves, chances[chain])
+            fill_uniform(self._chances, self._first + chain, self._moves, chances[chain])
         self._moves += 1
         # A product for each chain: in one of all, digits would depend on how many there are.
         steps = steps.reshape(chains, sizes, dimension) @ self._factor.T

@@ -10,8 +10,10 @@ from phloem.arrays import FloatArray
 from phloem.config import EvaluationConfig
 from phloem.errors import NotFinite, counted
 from phloem.inference.draws import DrawCollector
-from phloem.inference.particles import check_same_taxa, draw_particles, lower_bound
+from phloem.inference.particles import Particles, check_same_taxa, draw_particles, lower_bound
+from phloem.inference.sharing import DRAWING, DrawPart
 from phloem.random_streams import RandomStream
+from phloem.runs.ranks import ALONE, Ranks
 from phloem.target.posterior import TreePosterior
 from phloem.variational.joint import JointModel
 
@@ -34,22 +36,39 @@ class Evaluation(NamedTuple):
 
 
 def draw_log_weights(
-    model: JointModel, target: TreePosterior, count: int, *, stream: RandomStream, keep: DrawCollector | None = None
+    model: JointModel,
+    target: TreePosterior,
+    count: int,
+    *,
+    stream: RandomStream,
+    keep: DrawCollector | None = None,
+    ranks: Ranks = ALONE,
 ) -> FloatArray:
     """Log weights of independent draws, (count,); draw i uses the random numbers of the stream's i-th particle.
 
-    keep: collects the draws themselves.
+    keep: collects the draws themselves. ranks: share them out, with the same model.
     """
-    chunk = max(1, CHUNK_NODES // (2 * len(model.network.support.taxa) - 2))
+    chunk = max(1, min(CHUNK_NODES // (2 * len(model.network.support.taxa) - 2), -(-count // ranks.size)))
+    parts = [
+        DrawPart(stream.at(stream.step, stream.particle + first), min(chunk, count - first))
+        for first in range(0, count, chunk)
+    ]
     log_weights = np.empty(count)
-    with torch.no_grad():
-        for first in range(0, count, chunk):
-            drawn = min(chunk, count - first)
-            particles = draw_particles(model, target, drawn, stream=stream.at(stream.step, stream.particle + first))
-            log_weights[first : first + drawn] = particles.log_weights()
-            if keep is not None:
-                keep.add(particles)
+    first = 0
+    for part, particles in zip(
+        parts, ranks.each(DRAWING, parts, lambda part: draw_part(model, target, part)), strict=True
+    ):
+        log_weights[first : first + part.trees] = particles.log_weights()
+        first += part.trees
+        if keep is not None:
+            keep.add(particles)
     return log_weights
+
+
+def draw_part(model: JointModel, target: TreePosterior, part: DrawPart) -> Particles:
+    """Some of the draws, without gradients."""
+    with torch.no_grad():
+        return draw_particles(model, target, part.trees, stream=part.stream)
 
 
 def evaluate(
@@ -61,12 +80,14 @@ def evaluate(
     stream: RandomStream,
     keep: DrawCollector | None = None,
     progress: Callable[[int], None] | None = None,
+    ranks: Ranks = ALONE,
 ) -> Evaluation:
     """Estimates over repeats of `samples` draws each: with one particle, with `particles`, and with all draws.
 
-    keep: collects the draws themselves.
+    keep: collects the draws themselves. ranks: share them out.
     """
-    return estimate(draw_repeats(model, target, config, stream=stream, keep=keep, progress=progress), particles)
+    rows = draw_repeats(model, target, config, stream=stream, keep=keep, progress=progress, ranks=ranks)
+    return estimate(rows, particles)
 
 
 def draw_repeats(
@@ -77,12 +98,13 @@ def draw_repeats(
     stream: RandomStream,
     keep: DrawCollector | None = None,
     progress: Callable[[int], None] | None = None,
+    ranks: Ranks = ALONE,
 ) -> FloatArray:
     """Log weights, (repeats, samples); `progress` gets the number of finished repeats."""
     check_same_taxa(model, target)
     rows = np.empty((config.repeats, config.samples))
     for repeat in range(config.repeats):
-        rows[repeat] = draw_log_weights(model, target, config.samples, stream=stream.at(repeat), keep=keep)
+        rows[repeat] = draw_log_weights(model, target, config.samples, stream=stream.at(repeat), keep=keep, ranks=ranks)
         if progress:
             progress(repeat + 1)
     return rows

@@ -17,6 +17,7 @@ from phloem.inference.chains import ChainStarts, ChainTrees, covariance_factor, 
 from phloem.inference.draws import resample
 from phloem.inference.laplace import ParameterStart
 from phloem.random_streams import RandomStream
+from phloem.runs.ranks import ALONE, Ranks
 from phloem.target.posterior import TreePosterior
 from phloem.trees.sample import TreeSample, merge
 from phloem.trees.topology import TopologyBatch
@@ -47,10 +48,11 @@ def explore(
     stream: RandomStream,
     threads: int = 1,
     progress: Callable[[float], None] = lambda _share: None,
+    ranks: Ranks = ALONE,
 ) -> Exploration:
     """Run chains from trees of the samples, from as many of each. The same stream gives the same trees.
 
-    theta: where the model's parameters begin, if any are inferred.
+    theta: where the model's parameters begin, if any are inferred. ranks: share the chains out, with the same target.
     """
     if (theta is None) != (target.parameters is None):
         raise BadArgument("exploring: say where the model's parameters begin if any are inferred, and only then.")
@@ -64,6 +66,7 @@ def explore(
             stream=stream.named(f"part {part}"),
             threads=threads,
             progress=lambda share: progress((part + share) / 2),
+            ranks=ranks,
         )
         kept = round(KEPT * ROUNDS / found.every) if part == 0 else found.by_chain.shape[1]
         return found, found.by_chain[:, -kept:].ravel()

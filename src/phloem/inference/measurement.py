@@ -10,8 +10,10 @@ from phloem.inference.diagnostics import effective_sample_size, pareto_shape, sm
 from phloem.inference.draws import DrawCollector, Draws
 from phloem.inference.evaluation import Evaluation, estimate, evaluate
 from phloem.inference.outside import of_both_parts
+from phloem.inference.sharing import share_parameters
 from phloem.inference.trust import LEVELS, judge_weights
 from phloem.random_streams import RandomStream
+from phloem.runs.ranks import ALONE, Ranks
 from phloem.target.posterior import TreePosterior
 from phloem.variational.families import is_made_of_noise
 from phloem.variational.joint import JointModel
@@ -70,13 +72,15 @@ def measure(
     seed: int,
     trained: int | None = None,
     progress: Callable[[Phase, float], None] = lambda _phase, _share: None,
+    ranks: Ranks = ALONE,
 ) -> Measurement:
     """Draw from a model; where the weights are not good, anneal as many draws as the settings say.
 
     Annealed draws take the place of plain ones if they are judged better or, judged alike, more of them are effective.
     trained: how many trees training has seen, by which annealing is limited to a share of its time; it is also limited
-    by the number of plain draws.
+    by the number of plain draws. ranks: share the draws out, with a model of the same kind.
     """
+    share_parameters(model, ranks)
     drawn = DrawCollector()
     evaluation = evaluate(
         model,
@@ -86,6 +90,7 @@ def measure(
         stream=RandomStream(seed, "evaluation"),
         keep=drawn,
         progress=lambda repeat: progress("evaluation", repeat / config.repeats),
+        ranks=ranks,
     )
     draws = drawn.draws(model.network.support.taxa)
     plain = Measurement(config, evaluation, draws, None)
@@ -102,6 +107,7 @@ def measure(
         seed=seed,
         most_weighings=None if trained is None else WEIGHINGS * trained,
         progress=lambda share: progress("annealing", share),
+        ranks=ranks,
     )
     if _quality(annealed.draws) <= _quality(draws):
         return plain
@@ -129,6 +135,7 @@ def measure_annealed(
     seed: int,
     most_weighings: int | None = None,
     progress: Callable[[float], None] = lambda _share: None,
+    ranks: Ranks = ALONE,
 ) -> Measurement:
     """Anneal at least so many draws: whole estimates, of as many draws as the settings say if there are enough.
 
@@ -149,6 +156,7 @@ def measure_annealed(
         stream=stream,
         keep=drawn,
         progress=lambda share: progress(PLANNING + (1 - PLANNING) * share),
+        ranks=ranks,
     )
     return Measurement(
         EvaluationConfig(samples=samples, repeats=repeats),

@@ -24,7 +24,9 @@ from phloem.inference.diagnostics import smooth
 from phloem.inference.draws import DrawCollector, Draws, join, shares
 from phloem.inference.evaluation import CHUNK_NODES, draw_log_weights
 from phloem.inference.particles import Particles
+from phloem.inference.sharing import share_parameters
 from phloem.random_streams import RandomStream
+from phloem.runs.ranks import ALONE, Ranks
 from phloem.target.posterior import TreePosterior
 from phloem.trees.topology import TopologyBatch
 from phloem.variational.fitting import refit
@@ -64,30 +66,37 @@ def refit_topologies(
     *,
     stream: RandomStream,
     progress: Callable[[float], None] = lambda _share: None,
+    ranks: Ranks = ALONE,
 ) -> None:
     """Fit the model's network to weighted draws, twice, or until a fit to half of them does not describe the others.
 
-    draws: for the second fit. Where few draws are effective, the network changes little.
+    draws: for the second fit. Where few draws are effective, the network changes little. ranks: share the trees out.
     """
     network, before = model.network, model.network.logits.detach().clone()
     try:
-        _refit(model, target, draws, stream, progress)
+        _refit(model, target, draws, stream, progress, ranks)
     except BaseException:  # a request to stop: what resumes begins with the first fit again
         network.logits.data.copy_(before)
         raise
 
 
 def _refit(
-    model: JointModel, target: TreePosterior, draws: int, stream: RandomStream, progress: Callable[[float], None]
+    model: JointModel,
+    target: TreePosterior,
+    draws: int,
+    stream: RandomStream,
+    progress: Callable[[float], None],
+    ranks: Ranks,
 ) -> None:
     network = model.network
     known: list[_Trees] = []
     for number, share in enumerate(SHARES):
         halves = []
+        share_parameters(model, ranks)
         for half in (0, 1):
             progress((sum(SHARES[:number]) + 0.4 * half * share) / sum(SHARES))
             own_stream = stream.at(number).named(f"half {half}")
-            halves.append(_draw(model, target, math.ceil(share * draws / 2), own_stream))
+            halves.append(_draw(model, target, math.ceil(share * draws / 2), own_stream, ranks))
         progress((sum(SHARES[:number]) + 0.8 * share) / sum(SHARES))
         prior = _best_prior(network, _weigh([*known, halves[0]]), _weigh(halves[1:]))
         if prior is None:
@@ -108,11 +117,11 @@ def _best_prior(network: SubsplitNetwork, one: _Weighed, other: _Weighed) -> flo
     return best
 
 
-def _draw(model: JointModel, target: TreePosterior, count: int, stream: RandomStream) -> _Trees:
+def _draw(model: JointModel, target: TreePosterior, count: int, stream: RandomStream, ranks: Ranks) -> _Trees:
     """Draw so many trees, then more topologies, of which those get lengths that none of the trees has."""
     network = SubsplitNetwork(model.network.support, model.network.logits.detach().clone())
     drawn = DrawCollector(most_nodes=np.iinfo(np.int64).max)
-    draw_log_weights(model, target, count, stream=stream.named("trees"), keep=drawn)
+    draw_log_weights(model, target, count, stream=stream.named("trees"), keep=drawn, ranks=ranks)
     seen = {row.tobytes() for row in drawn.draws(network.support.taxa).topologies.parent}
     # How many to draw must not depend on what was drawn, or inclusion probabilities would be wrong.
     pilot = network.sample(count, stream=stream.named("pilot"))

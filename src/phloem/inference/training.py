@@ -22,10 +22,12 @@ from phloem.inference.evaluation import draw_log_weights
 from phloem.inference.laplace import ParameterStart
 from phloem.inference.particles import ESTIMATORS, Estimator, Particles, check_same_taxa, doubly_reparameterized
 from phloem.inference.refitting import refit_topologies
+from phloem.inference.sharing import STEP, share_parameters
 from phloem.kernels.training import DECAY, EPSILON, SQUARE_DECAY, adam_update
 from phloem.random_streams import RandomStream
 from phloem.runs.driver import Trainable, report_steps, take_steps
 from phloem.runs.history import History
+from phloem.runs.ranks import ALONE, Ranks
 from phloem.target.posterior import TreePosterior
 from phloem.target.priors import UniformPrior
 from phloem.variational.joint import DrawGradients, JointModel
@@ -199,6 +201,7 @@ class Training(Trainable):
         self.config = self._followed()
         self.seed = seed
         self._stream = RandomStream(seed, "training")
+        self.ranks: Ranks = ALONE  # that share out the particles of each step, all with this training
         self._estimator = estimator or ESTIMATORS[config.estimator]
         self._is_refitted = np.zeros(1, np.bool_)
         self._topology_adam = TableAdam(model.network)
@@ -213,6 +216,7 @@ class Training(Trainable):
     def step(self) -> StepInfo:
         """Draw particles, estimate the bound's gradient, and move the parameters along it."""
         number = self._next_step()
+        self.ranks.tell(STEP)
         inverse_temperature, branch_rate, topology_rate = settings_at(number, self.config)
         lower_bound = self.gradients(number, inverse_temperature)
         moved = math.isfinite(lower_bound)
@@ -229,17 +233,21 @@ class Training(Trainable):
         if self.held:
             self.model.network.hold()
         doubly = self.config.doubly_reparameterized
-        stream = self._stream.at(number)
-        draw, pull_back = self.model.draw_by_hand(self.config.particles, stream=stream, path_only=doubly)
+        first, end = self.ranks.share(self.config.particles)
+        stream = self._stream.at(number, first)
+        draw, pull_back = self.model.draw_by_hand(end - first, stream=stream, path_only=doubly)
         log_joint, slopes = self.target.log_joint_by_hand(
             draw.topologies, draw.lengths, inverse_temperature, theta=draw.theta if self.target.dimension else None
         )
-        plain = self._estimator(Particles.of(draw, log_joint).log_weights())
+        log_weights = self.ranks.gathered(Particles.of(draw, log_joint).log_weights(), self.config.particles)
+        plain = self._estimator(log_weights)
         estimate = doubly_reparameterized(plain) if doubly else plain
         for adam in self._adams().values():
             adam.clear_gradients()
-        by_joint, by_topology, by_branches = (torch.from_numpy(-factor) for factor in estimate[1:])
-        of_theta, log_q_theta = (torch.from_numpy(-factor) for factor in (plain.log_joint, plain.log_q_branches))
+        factors = (*estimate[1:], plain.log_joint, plain.log_q_branches)
+        by_joint, by_topology, by_branches, of_theta, log_q_theta = (
+            torch.from_numpy(-factor[first:end]) for factor in factors
+        )
         pull_back(
             DrawGradients(
                 lengths=by_joint[:, None] * slopes.lengths,
@@ -249,6 +257,9 @@ class Training(Trainable):
                 log_q_theta=log_q_theta,
             )
         )
+        if self.ranks.size > 1:
+            self.ranks.add_gradients([*self.model.parameters()])
+            self._topology_adam.take_shared_gradient()
         return estimate.lower_bound
 
     def state(self) -> dict[str, AnyArray]:
@@ -300,7 +311,7 @@ class Training(Trainable):
             return False
         draws = math.ceil(self.config.refit * self.config.steps)
         stream = RandomStream(self.seed, "refitting")
-        refit_topologies(self.model, self.target, draws, stream=stream, progress=progress)
+        refit_topologies(self.model, self.target, draws, stream=stream, progress=progress, ranks=self.ranks)
         self._is_refitted[...] = True
         return True
 
@@ -371,7 +382,10 @@ class Reporter:
         step = training.steps_done
         drawn = DrawCollector()
         stream = RandomStream(training.seed, "report", step)
-        log_weights = draw_log_weights(training.model, training.target, self._samples, stream=stream, keep=drawn)
+        share_parameters(training.model, training.ranks)
+        log_weights = draw_log_weights(
+            training.model, training.target, self._samples, stream=stream, keep=drawn, ranks=training.ranks
+        )
         return Report(
             step=step,
             seconds=time.monotonic() - start,

@@ -75,27 +75,36 @@ class Checkpoint(Generic[Config, Inputs]):
 
 def write_checkpoint(kind: RunKind[Config, Inputs], checkpoint: Checkpoint[Config, Inputs], path: Path) -> None:
     """Write a checkpoint; a reader finds all of it or nothing."""
+    write_sealed(path, *pack_checkpoint(kind, checkpoint), kind=kind.name, layout=kind.layout)
+
+
+def pack_checkpoint(kind: RunKind[Config, Inputs], checkpoint: Checkpoint[Config, Inputs]) -> Sealed:
+    """A checkpoint as arrays and texts, for a file or for another process."""
     arrays, texts = kind.pack(checkpoint.inputs)
     arrays = {
         **arrays,
         **prefixed("training", checkpoint.training),
         **prefixed("history", checkpoint.history.as_arrays()),
     }
-    texts = {**texts, "config": kind.schema.to_toml(checkpoint.config)}
-    write_sealed(path, arrays, texts, kind=kind.name, layout=kind.layout)
+    return Sealed(arrays, {**texts, "config": kind.schema.to_toml(checkpoint.config)})
 
 
 def read_checkpoint(kind: RunKind[Config, Inputs], path: Path) -> Checkpoint[Config, Inputs]:
     """The checkpoint in a file; an error that says what is wrong with any other file."""
     found = read_sealed(path, kind=kind.name, layout=kind.layout)
     with making_sense(path):
-        config = kind.schema.read_record(found.texts["config"], str(path))
-        return Checkpoint(
-            config,
-            kind.unpack(found, config, path),
-            without_prefix("training", found.arrays),
-            History.from_arrays(kind.report, without_prefix("history", found.arrays)),
-        )
+        return unpack_checkpoint(kind, found, path)
+
+
+def unpack_checkpoint(kind: RunKind[Config, Inputs], found: Sealed, path: Path) -> Checkpoint[Config, Inputs]:
+    """The checkpoint. path: whence it comes, for messages."""
+    config = kind.schema.read_record(found.texts["config"], str(path))
+    return Checkpoint(
+        config,
+        kind.unpack(found, config, path),
+        without_prefix("training", found.arrays),
+        History.from_arrays(kind.report, without_prefix("history", found.arrays)),
+    )
 
 
 class CheckpointFolder(Generic[Config, Inputs]):

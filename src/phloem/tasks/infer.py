@@ -34,6 +34,7 @@ from phloem.runs.checkpoints import Checkpoint, parse_interval, write_patiently
 from phloem.runs.directory import SavedRuns, claimed
 from phloem.runs.driver import Interrupted, RunOptions, RunRequest, Session, session, train
 from phloem.runs.history import History, check_tensorboard
+from phloem.runs.ranks import ALONE, Ranks
 from phloem.runs.several import complete_runs
 from phloem.search.replicates import alignment_hash
 from phloem.storage.files import check_can_write, write_text
@@ -41,6 +42,7 @@ from phloem.target.estimation import typical_log_length
 from phloem.target.free_parameters import model_in_words
 from phloem.target.posterior import Prior, TreePosterior
 from phloem.tasks.exports import make_exports, named_taxa
+from phloem.tasks.following import begin
 from phloem.tasks.mrbayes_file import MrBayesFile, mrbayes_file, renamed_in_words
 from phloem.tasks.mrbayes_settings import TAKEN, block_constraints, block_settings, load_with_block, with_models
 from phloem.tasks.opening import combine_runs
@@ -59,7 +61,7 @@ from phloem.tasks.run_files import (
     write_results,
 )
 from phloem.tasks.support import Collected, SupportSource, Trees
-from phloem.threads import physical_cores, single_threaded_products
+from phloem.threads import single_threaded_products
 from phloem.trees.constraint_files import read_constraints
 from phloem.trees.constraints import TopologyConstraints
 from phloem.trees.rooting import check_outgroup
@@ -99,9 +101,12 @@ class InferRequest(NamedTuple):
     mrbayes_file: Path | None = None  # where alignment, model and priors go for MrBayes
 
 
-def run_inference(request: InferRequest, progress: Progress) -> Posterior:
-    """Infer a posterior, in a directory of its own that a stopped run resumes from."""
-    options = _checked(request.run.options)
+def run_inference(request: InferRequest, progress: Progress, ranks: Ranks = ALONE) -> Posterior:
+    """Infer a posterior, in a directory of its own that a stopped run resumes from.
+
+    ranks: share out all but the bootstrap and what is written, and this process is the first of them.
+    """
+    options = _checked(request.run.options, ranks)
     if request.mrbayes_file is not None:
         _check_mrbayes_file(request.mrbayes_file, request.source)
     with session(infer_run(request.run.directory), request.run) as directory:
@@ -112,6 +117,7 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
         config = INFER.resolve(base=request.base or saved.config, preset=request.preset, settings=settings)
         config = request.own.recorded(config)
         saved.check_config(config, run_configs(config))
+        _check_particles(config, ranks)
         constraints = _constraints(source, alignment, block, config, saved)
         trees = _support_source(source, alignment, config, request, saved, constraints)
         patterns = compress(alignment, _partition(source, alignment, block, config, saved, progress))
@@ -127,11 +133,14 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
             progress(Notice(f"{target.dimension:,} coordinates of model parameters take long: --link shares some"))
         if is_first_use:
             progress(Notice("the first use compiles phloem's kernels, which takes a minute, once", urgent=False))
+        if ranks.size > 1:
+            share = counted(config.training.particles, "particle")
+            progress(Notice(f"{ranks.size} processes share out the {share} of every step", urgent=False))
 
         provenance = _provenance(source, alignment, trees, request, config, constraints)
         if not request.run.force:  # before the bootstrap, so that a run that is stopped in it knows its settings
             directory.record(config, provenance, seed=config.seed, command=request.run.command)
-        collected = _collect(trees, target, saved, options, progress)
+        collected = _collect(trees, target, saved, options.threads or 1, progress, ranks)
         inputs = RunInputs(source, patterns, collected.support, request.own, constraints)
         stays = collected.held and config.training.refit > 0  # without a last fit nothing else would train Q(τ)
         length = None if saved.first else _first_log_length(collected, target, config)
@@ -157,11 +166,11 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
                 return posterior
         elif config.runs == 1:
             trainings[0].restore(checkpoints[0].training)
-            posterior = complete(directory, checkpoints[0], trainings[0], options, progress)
+            posterior = complete(directory, checkpoints[0], trainings[0], options, progress, ranks=ranks)
             posterior = replace(posterior, home=request.home)
         else:
-            if config.own:  # objects of this process
-                _complete_in_turn(runs, checkpoints, trainings, options, progress)
+            if config.own or ranks.size > 1:  # objects of this process, or all processes for one run
+                _complete_in_turn(runs, checkpoints, trainings, options, progress, ranks)
             else:
                 _complete_several(runs, options, progress)
             loaded = [load_posterior(run.path, home=request.home, own=request.own) for run in runs]
@@ -171,6 +180,7 @@ def run_inference(request: InferRequest, progress: Progress) -> Posterior:
                 runs=loaded,
                 threads=options.threads or 1,
                 progress=lambda share: progress(News(1, "chains", share)),
+                ranks=ranks,
             )
             if posterior.summary.check is not None:
                 progress(News(1, "done", 1.0))
@@ -187,12 +197,15 @@ def complete(
     *,
     number: int = 1,
     checked: bool = True,
+    ranks: Ranks = ALONE,
 ) -> Posterior:
     """Train from a checkpoint to the end, evaluate, and write the results.
 
-    number: of the run among several. checked: by chains, which check several runs together at their end.
+    number: of the run among several. checked: by chains, which check several runs together at their end. ranks: share
+    all of this out.
     """
     config, inputs = checkpoint.config, checkpoint.inputs
+    begin(ranks, checkpoint, training)
     write_support(inputs.support, run.path / SUPPORT)
     with single_threaded_products():
         reporter = Reporter(training, config.evaluation)
@@ -206,6 +219,7 @@ def complete(
             seed=config.seed,
             trained=training.steps_done * config.training.particles,
             progress=lambda phase, share: progress(News(number, phase, share, training.steps_done)),
+            ranks=ranks,
         )
         checked_draws = check_draws(
             measured.draws,
@@ -215,6 +229,7 @@ def complete(
             seed=config.seed,
             threads=options.threads or 1,
             progress=lambda share: progress(News(number, "chains", share, training.steps_done)),
+            ranks=ranks,
         )
     measured = checked_measurement(measured, checked_draws)
     results = Results.of(training, measured, finished=True, check=checked_draws.check)
@@ -249,13 +264,14 @@ def _complete_in_turn(
     trainings: Sequence[Training],
     options: RunOptions,
     progress: Progress,
+    ranks: Ranks,
 ) -> None:
     for number, (run, checkpoint, training) in enumerate(zip(runs, checkpoints, trainings, strict=True), 1):
         if is_finished(run):
             progress(News(number, "done", 1.0))
         else:
             training.restore(checkpoint.training)
-            complete(run, checkpoint, training, options, progress, number=number, checked=False)
+            complete(run, checkpoint, training, options, progress, number=number, checked=False, ranks=ranks)
 
 
 def run_configs(config: InferConfig) -> list[InferConfig]:
@@ -276,12 +292,20 @@ def _first_log_length(collected: Collected, target: TreePosterior, config: Infer
     return typical_log_length(target.likelihood, topologies)
 
 
-def _checked(options: RunOptions) -> RunOptions:
+def _checked(options: RunOptions, ranks: Ranks) -> RunOptions:
     if options.threads is not None and options.threads < 1:
         raise BadArgument(f"--threads {options.threads}: at least 1 is needed.")
     if options.tensorboard:
         check_tensorboard()
-    return options._replace(threads=options.threads or physical_cores())
+    return options._replace(threads=options.threads or ranks.cores())
+
+
+def _check_particles(config: InferConfig, ranks: Ranks) -> None:
+    particles = config.training.particles
+    if particles < ranks.size:
+        raise BadArgument(
+            f"--particles {particles}: {ranks.size} processes cannot share them out. Start no more than {particles}."
+        )
 
 
 def _find_saved(directory: InferSession, progress: Progress) -> Saved:
@@ -472,7 +496,12 @@ def _provenance(
 
 
 def _collect(
-    trees: SupportSource | None, target: TreePosterior, saved: Saved, options: RunOptions, progress: Progress
+    trees: SupportSource | None,
+    target: TreePosterior,
+    saved: Saved,
+    threads: int,
+    progress: Progress,
+    ranks: Ranks,
 ) -> Collected:
     """The support, which must be that of the checkpoints."""
     if trees is None:
@@ -482,7 +511,9 @@ def _collect(
         return Collected(saved.first.inputs.support, start.logits, None, start.held, start.theta)
     if trees.bootstrap:
         progress(Notice(trees.bootstrap, urgent=False))
-    collected = trees.collect(target, options.threads, progress=lambda phase, share: progress(News(1, phase, share)))
+    collected = trees.collect(
+        target, threads, progress=lambda phase, share: progress(News(1, phase, share)), ranks=ranks
+    )
     support = collected.support
     if support.splits_left_out:
         left_out = counted(support.splits_left_out, "split")

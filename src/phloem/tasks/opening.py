@@ -19,6 +19,7 @@ from phloem.inference.measurement import Annealed, checked_measurement, measure,
 from phloem.inference.summary import Summary, summarize_draws
 from phloem.inference.trust import judge
 from phloem.runs.directory import SUMMARY
+from phloem.runs.ranks import ALONE, Ranks
 from phloem.tasks.own_parts import family_of
 from phloem.tasks.posterior import Posterior, TrainedRun, free_parameters, is_finished, load_posterior
 from phloem.tasks.run_files import (
@@ -110,13 +111,14 @@ def combine_runs(
     runs: Sequence[Posterior],
     threads: int = 1,
     progress: Progress = lambda _: None,
+    ranks: Ranks = ALONE,
 ) -> Posterior:
     """Write topologies, clades and a summary of finished runs together, into the directory above theirs.
 
-    Chains from the draws of all of them check the result.
+    Chains from the draws of all of them check the result. ranks: share the chains out, with the same target.
     """
     draws = join([run.draws.own for run in runs])
-    check = _check_runs(runs, draws, config, config.seed, threads, progress)
+    check = _check_runs(runs, draws, config, config.seed, threads, progress, ranks)
     summary = summarize_runs(runs, draws, config, check)
     write_tables(directory, draws)
     directory.write_summary(summary.as_json())
@@ -124,7 +126,13 @@ def combine_runs(
 
 
 def _check_runs(
-    runs: Sequence[Posterior], draws: Draws, config: InferConfig, seed: int, threads: int, progress: Progress
+    runs: Sequence[Posterior],
+    draws: Draws,
+    config: InferConfig,
+    seed: int,
+    threads: int,
+    progress: Progress,
+    ranks: Ranks = ALONE,
 ) -> ChainCheck | None:
     if config.evaluation.chains == 0:  # before models are read
         return None
@@ -138,6 +146,7 @@ def _check_runs(
             adding=False,
             threads=threads,
             progress=progress,
+            ranks=ranks,
         ).check
 
 

@@ -185,26 +185,38 @@ def restore_training(checkpoint: InferCheckpoint, target: TreePosterior) -> Trai
 
 def _pack(inputs: RunInputs) -> Sealed:
     support = support_arrays(inputs.support)
-    taxa = support.pop("taxa").tolist()
-    arrays: dict[str, AnyArray] = {
-        **prefixed("support", support),
-        "patterns.states": inputs.patterns.states,
-        "patterns.counts": inputs.patterns.counts,
-        "patterns.sites": inputs.patterns.pattern_of_site,
-    }
-    texts = {"source": inputs.source, "taxa": json.dumps(taxa)}
-    if (partition := inputs.patterns.partition) is not None:
-        arrays["patterns.parts"] = partition.part_of_site
-        texts["partition"] = json.dumps([partition.names, partition.models])
-    if inputs.constraints is not None:
-        arrays["constraints.members"] = inputs.constraints.members
-        texts["constraints"] = json.dumps(inputs.constraints.names)
-    return Sealed(arrays, texts)
+    del support["taxa"]  # which are those of the patterns
+    arrays, texts = pack_data(inputs.patterns, inputs.constraints)
+    return Sealed({**prefixed("support", support), **arrays}, {"source": inputs.source, **texts})
 
 
 def _unpack(found: Sealed, _config: InferConfig, path: Path) -> RunInputs:
+    patterns, constraints = unpack_data(found)
+    support = {"taxa": np.array(patterns.taxa), **without_prefix("support", found.arrays)}
+    return RunInputs(found.texts["source"], patterns, support_from(path, support), constraints=constraints)
+
+
+def pack_data(patterns: SitePatterns, constraints: TopologyConstraints | None) -> Sealed:
+    """Site patterns, and what is known of the tree, as arrays and texts."""
+    arrays: dict[str, AnyArray] = {
+        "patterns.states": patterns.states,
+        "patterns.counts": patterns.counts,
+        "patterns.sites": patterns.pattern_of_site,
+    }
+    texts = {"taxa": json.dumps(patterns.taxa)}
+    if (partition := patterns.partition) is not None:
+        arrays["patterns.parts"] = partition.part_of_site
+        texts["partition"] = json.dumps([partition.names, partition.models])
+    if constraints is not None:
+        arrays["constraints.members"] = constraints.members
+        texts["constraints"] = json.dumps(constraints.names)
+    return Sealed(arrays, texts)
+
+
+def unpack_data(found: Sealed) -> tuple[SitePatterns, TopologyConstraints | None]:
+    """The same, from what holds it and maybe more."""
     arrays, texts = found
-    taxa = json.loads(texts["taxa"])
+    taxa = tuple(json.loads(texts["taxa"]))
     patterns = (arrays["patterns.states"], arrays["patterns.counts"], arrays["patterns.sites"])
     partition = None
     if "partition" in texts:
@@ -213,13 +225,8 @@ def _unpack(found: Sealed, _config: InferConfig, path: Path) -> RunInputs:
     constraints = None
     if "constraints" in texts:
         names = tuple(json.loads(texts["constraints"]))
-        constraints = TopologyConstraints(tuple(taxa), names, arrays["constraints.members"])
-    return RunInputs(
-        source=texts["source"],
-        patterns=SitePatterns(tuple(taxa), *patterns, partition),
-        support=support_from(path, {"taxa": np.array(taxa), **without_prefix("support", arrays)}),
-        constraints=constraints,
-    )
+        constraints = TopologyConstraints(taxa, names, arrays["constraints.members"])
+    return SitePatterns(taxa, *patterns, partition), constraints
 
 
 INFER_RUNS: RunKind[InferConfig, RunInputs] = RunKind(

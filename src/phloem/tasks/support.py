@@ -20,6 +20,7 @@ from phloem.inference.chains import can_run_chains
 from phloem.inference.exploration import Exploration, explore
 from phloem.inference.laplace import ParameterStart, start_of
 from phloem.random_streams import RandomStream
+from phloem.runs.ranks import ALONE, Ranks
 from phloem.search.bootstrap import (
     ShareDone,
     bootstrap_files,
@@ -31,6 +32,7 @@ from phloem.search.bootstrap import (
 from phloem.search.replicates import ReplicateDirectory, remove_replicates
 from phloem.storage.files import cannot_read, check_can_write
 from phloem.target.posterior import TreePosterior
+from phloem.tasks.following import share_target
 from phloem.trees.constraints import TopologyConstraints
 from phloem.trees.generation import all_topologies
 from phloem.trees.reading import SUFFIXES, read_trees, read_weighted_table
@@ -174,15 +176,21 @@ class SupportSource:
         threads: int | None,
         *,
         progress: Callable[[Preparation, float], None] = lambda _phase, _share: None,
+        ranks: Ranks = ALONE,
     ) -> Collected:
-        """The support, and where training starts. `progress` gets the share of a phase, which never falls."""
+        """The support, and where training starts. `progress` gets the share of a phase, which never falls.
+
+        threads: of each of the ranks, which share exploring out. The bootstrap takes those of ranks that wait, too.
+        """
         samples, found, left_out = self._samples, None, self._left_out
         if self._bootstrap is not None:
-            samples = self._bootstrapped(self._bootstrap, threads, progress)
+            free = None if threads is None else threads * ranks.sharing
+            samples = self._bootstrapped(self._bootstrap, free, progress)
         theta = None if target.parameters is None else start_of(target, merge(samples))
         if self._bootstrap is not None:
             if self._config.support.explore and can_run_chains(target):
                 progress("exploring", 0.0)
+                share_target(ranks, target, self._config)
                 found = explore(
                     target,
                     samples,
@@ -191,6 +199,7 @@ class SupportSource:
                     stream=RandomStream(self._config.seed, "exploration"),
                     threads=threads or 1,
                     progress=lambda share: progress("exploring", share),
+                    ranks=ranks,
                 )
                 theta = found.theta
         topologies = frequent_topologies(samples, credible=self._credible)

@@ -26,6 +26,7 @@ from phloem.kernels.variational.step_tables import (
     addresses,
     advance_all,
     ask_entries,
+    ask_tables,
     clear_gradient,
     differentiate,
     move,
@@ -107,6 +108,12 @@ class TableAdam:
         differentiate(self._places())
         self._logits.grad = torch.from_numpy(gradient)
         self._has_gradient = True
+
+    def take_shared_gradient(self) -> None:
+        """Let the next step move the tables, too, that only others asked for who have added to the gradient."""
+        if self._has_gradient:
+            tables = self._working()
+            ask_tables(self._places(), np.unique(tables.table_of[np.flatnonzero(tables.gradient)]))
 
     def is_last(self, draw: int) -> bool:
         """Whether no topologies were drawn since then."""

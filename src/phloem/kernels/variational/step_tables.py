@@ -221,6 +221,14 @@ def ask(tables, table):
 
 
 @kernel
+def ask_tables(places: LongArray, wanted: IntArray) -> None:
+    """Ask for some tables."""
+    tables = tables_at(places)
+    for place in range(len(wanted)):
+        ask(tables, wanted[place])
+
+
+@kernel
 def ask_entries(places: LongArray, splits: IntArray, entries: IntArray) -> None:
     """Log-probabilities of all entries that the rootings of some trees use; the entries of root splits are the splits.
 
