@@ -350,10 +350,10 @@ def test_as_many_reports_as_anyone_likes_are_one_a_step(tmp_path):
 
 
 def test_all_physical_cores_are_used_unless_told_otherwise(tmp_path, monkeypatch):
-    monkeypatch.setattr("phloem.tasks.infer.physical_cores", lambda: 7)
+    monkeypatch.setattr("phloem.runs.ranks.physical_cores", lambda: 7)
     seen = []
 
-    def stop(_run, _checkpoint, _training, options, _progress):
+    def stop(_run, _checkpoint, _training, options, _progress, *, ranks):
         seen.append(options.threads)
         raise KeyboardInterrupt
 

@@ -143,7 +143,8 @@ def run_inference(request: InferRequest, progress: Progress, ranks: Ranks = ALON
         collected = _collect(trees, target, saved, options.threads or 1, progress, ranks)
         inputs = RunInputs(source, patterns, collected.support, request.own, constraints)
         stays = collected.held and config.training.refit > 0  # without a last fit nothing else would train Q(τ)
-        length = None if saved.first else _first_log_length(collected, target, config)
+        is_new = not all(_padded(saved.checkpoints, config.runs))
+        length = _first_log_length(collected, target, config) if is_new else None
         start = TrainingStart(collected.logits, stays, collected.theta, length)
         trainings = [inputs.training(own_config, target, start) for own_config in run_configs(config)]
         checkpoints = [
@@ -288,7 +289,7 @@ def _first_log_length(collected: Collected, target: TreePosterior, config: Infer
     if config.branches not in TABLES:
         return None
     network = SubsplitNetwork(collected.support, collected.logits)
-    topologies = network.sample(FIRST_TREES, stream=RandomStream(config.seed, "first lengths"))
+    topologies = network.sample(FIRST_TREES, stream=RandomStream(0, "first lengths"))
     return typical_log_length(target.likelihood, topologies)
 
 
