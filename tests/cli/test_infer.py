@@ -156,7 +156,7 @@ def test_every_option_that_is_no_setting_does_its_part(monkeypatch):
         displays.append(options)
         return Quiet()
 
-    def remember(request, _progress):
+    def remember(request, _progress, _ranks):
         seen.append((request, request.run, request.run.options))
         raise KeyboardInterrupt
 
@@ -281,7 +281,7 @@ def test_a_bad_input_leaves_the_run_that_was_to_be_replaced(finished, capsys):
 
 def test_resume_begins_where_there_is_nothing_yet(finished, capsys):
     assert run([*PRIMATES, "--out", "new", *SHORT, "--resume"]) == 0
-    assert "no checkpoint" in capsys.readouterr().err
+    assert "no step is saved" in capsys.readouterr().err
     assert (finished / "summary.json").read_bytes() == Path("new/summary.json").read_bytes()
 
 
