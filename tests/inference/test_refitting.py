@@ -15,6 +15,7 @@ from phloem.inference.evaluation import draw_log_weights, evaluate
 from phloem.inference.refitting import refit_topologies
 from phloem.inference.training import Training, train
 from phloem.random_streams import RandomStream
+from phloem.runs.ranks import ALONE
 from phloem.target.likelihood import TreeLikelihood
 from phloem.target.posterior import TreePosterior
 from phloem.trees.generation import all_topologies
@@ -133,7 +134,7 @@ def test_a_weight_is_the_evidence_over_the_probability_to_be_drawn(monkeypatch):
     total = {row.tobytes(): [] for row in topologies.parent}
     rounds = 400
     for number in range(rounds):
-        part = refitting._draw(model, target, 10, RandomStream(2, "few", number))
+        part = refitting._draw(model, target, 10, RandomStream(2, "few", number), ALONE)
         assert part.draws.taxa == taxa
         assert part.drawn > 10
         assert len(part.draws.topologies.distinct()[0]) == len(part.draws.topologies)
@@ -152,7 +153,7 @@ def test_a_weight_is_the_evidence_over_the_probability_to_be_drawn(monkeypatch):
 def test_topologies_that_are_surely_drawn_count_by_their_evidence_alone():
     model, target = trained()
     exact, weights = posterior_of(model, target)
-    parts = [refitting._draw(model, target, 2000, RandomStream(2, "part", number)) for number in range(2)]
+    parts = [refitting._draw(model, target, 2000, RandomStream(2, "part", number), ALONE) for number in range(2)]
     found = refitting._weigh(parts)
     assert found.weights.sum() == pytest.approx(1)
     posterior = dict(zip((row.tobytes() for row in exact.parent), weights, strict=True))
@@ -168,7 +169,7 @@ def test_topologies_that_are_surely_drawn_count_by_their_evidence_alone():
 
 def test_topologies_that_are_hardly_ever_drawn_have_finite_weights():
     model, target = trained()
-    part = refitting._draw(model, target, 50, RandomStream(2, "part"))
+    part = refitting._draw(model, target, 50, RandomStream(2, "part"), ALONE)
     network = SubsplitNetwork(model.network.support, model.network.logits.detach() * 0)
     with torch.no_grad():
         network.logits.sub_(torch.arange(len(network.logits), dtype=torch.float64) * 50)
