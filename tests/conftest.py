@@ -1,8 +1,10 @@
 """What all tests share: the real data where it is at hand, and programs that CI must have."""
 
+import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,3 +93,11 @@ def path_of(program: Program) -> str:
     if found is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{program.title} is not installed")
     return found.path
+
+
+@pytest.fixture(scope="session")
+def snakemake() -> list[str]:
+    """The workflow engine, with which users run many jobs on many machines."""
+    if importlib.util.find_spec("snakemake") is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("Snakemake is not installed")
+    return [sys.executable, "-m", "snakemake"]

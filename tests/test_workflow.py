@@ -1,6 +1,5 @@
 """The Snakemake workflow of the benchmark: what it would run, and a tiny table that it makes for real."""
 
-import importlib.util
 import json
 import os
 import re
@@ -17,20 +16,12 @@ WORKFLOW = Path(__file__).parent.parent / "workflow"
 TINY = ("training.steps=20", "training.refit=0", "evaluation.repeats=2", "evaluation.samples=50")
 
 
-@pytest.fixture(scope="module")
-def snakemake() -> list[str]:
-    """The engine, which CI must have."""
-    if importlib.util.find_spec("snakemake") is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("Snakemake is not installed")
-    return [sys.executable, "-m", "snakemake", "--snakefile", str(WORKFLOW / "Snakefile")]
-
-
 def run(command: list[str], folder: Path, *config: str, profile: str | None = None) -> str:
     """What Snakemake says, in that folder."""
     options = [] if profile is None else ["--profile", str(WORKFLOW / "profiles" / profile)]
     settings = [f"phloem={sys.executable} -P -m phloem", *config]
     done = subprocess.run(
-        [*command, *options, "--config", *settings],
+        [*command, "--snakefile", str(WORKFLOW / "Snakefile"), *options, "--config", *settings],
         cwd=folder,
         capture_output=True,
         text=True,
