@@ -182,7 +182,7 @@ def test_a_refit_is_the_mode_under_priors_at_the_old_tables(sample, prior, seed)
     assert at_new >= at_old - 1e-12
     if new.support.parameter_count:
         (slope,) = torch.autograd.grad(at_new, new.logits)
-        assert slope.abs().max() < 5e-3
+        assert slope.abs().max() < 2e-2
     assert torch.isfinite(new.logits).all()
 
 
