@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from phloem import plot
 from phloem.arrays import FloatArray
@@ -130,6 +130,7 @@ def _draw_bounds(ax: Axes, dataset: str, curves: Sequence[Curve], reference: flo
     ax.set_xlim(min(curve.steps[0] for curve in curves), last * 1.06)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: powers_of_ten([round(np.log10(value))])[0]))
+    ax.yaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("Training step")
     ax.set_ylabel("Marginal likelihood − ELBO, nats")
     note = f"{dataset}; ◂ published"
@@ -147,6 +148,7 @@ def _draw_gaps(ax: Axes, gaps: Sequence[dict[str, Any]]) -> None:
                 ax.plot([int(name.removeprefix("tree "))], [value], marker="x", markersize=3, color=look["color"])
     ax.set_yscale("log")
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: powers_of_ten([round(np.log10(value))])[0]))
+    ax.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else ""))
     ax.set_xlabel("Tree, by its rank in the posterior")
     ax.set_ylabel("Amortisation gap, nats")
     ax.text(0.98, 0.97, "× published", transform=ax.transAxes, ha="right", va="top", size=SMALL_SIZE, color=MUTED)
