@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phloem.errors import BadArgument
-from phloem.inference.agreement import ReferenceComparison
+from phloem.inference.agreement import Measured, ReferenceComparison
+from phloem.inference.chain_check import ChainCheck, CladeDifference
 from phloem.inference.evaluation import Estimated, Evaluation
 from phloem.inference.measurement import Annealed, PlainDraws
 from phloem.inference.parameter_estimates import ParameterEstimate
@@ -174,6 +175,13 @@ def test_counts_are_of_all_topologies_and_of_those_in_credible_sets():
     [line] = describe_counts(drawn(3210), 200)
     expected = "topologies: 3,210 in 5,000 draws, 64.2 %; in the credible sets: 50 %: 1, 95 %: 1,042"
     assert line.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ") == expected
+
+
+def test_topologies_are_a_share_of_all_draws_with_those_of_chains():
+    difference = CladeDifference(0.5, Measured(0.5, 0.1), 0.0)
+    check = ChainCheck(100, 100, Measured(0.1, 0.01), difference, added=200)
+    line = " ".join(describe_counts(drawn(5200, check=check), 200))
+    assert line.replace("\N{NARROW NO-BREAK SPACE}", " ").startswith("topologies: 5,200 in 5,200 draws, 100 %")
 
 
 def test_a_single_topology_has_no_others():

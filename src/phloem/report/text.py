@@ -12,7 +12,7 @@ from phloem.errors import BadArgument, first_few
 from phloem.inference.agreement import ReferenceComparison
 from phloem.inference.evaluation import Estimated
 from phloem.inference.parameter_estimates import ParameterEstimate
-from phloem.inference.summary import DrawSummary, Summary
+from phloem.inference.summary import Summary
 from phloem.report.wording import added, annealing, count, decimal, decimals, likelihood_error, percent, printable
 from phloem.trees.sample import TreeSample
 from phloem.trees.splits import SplitFrequencies, nontrivial_splits
@@ -42,7 +42,7 @@ def describe_posterior(
     yield ""
     yield from describe_trust(summary, width)
     yield ""
-    yield from _best(summary.found, width)
+    yield from _best(summary, width)
     yield from textwrap.wrap(f"topologies in the credible sets: {_credible(summary)}", width)
     yield from _parameters(summary.found.parameters, width)
     yield ""
@@ -75,7 +75,7 @@ def describe_estimate(estimate: Estimated) -> str:
 
 def describe_counts(summary: Summary, width: int) -> list[str]:
     """How many topologies were drawn, and how many are probable."""
-    return textwrap.wrap(f"topologies: {_distinct(summary.found)}; in the credible sets: {_credible(summary)}", width)
+    return textwrap.wrap(f"topologies: {_distinct(summary)}; in the credible sets: {_credible(summary)}", width)
 
 
 def describe_trust(summary: Summary, width: int) -> Iterator[str]:
@@ -118,15 +118,16 @@ def _credible(summary: Summary) -> str:
     )
 
 
-def _distinct(found: DrawSummary) -> str:
-    """How many topologies are among the draws, and their share: where it is large the posterior is wide."""
-    topologies, draws = found.distinct_topologies, found.draws.count
+def _distinct(summary: Summary) -> str:
+    """How many topologies are among the draws, with what chains added, and their share: a large one is a wide posterior."""
+    added_trees = summary.check.added if summary.check is not None else 0
+    topologies, draws = summary.found.distinct_topologies, summary.draws.count + added_trees
     return f"{topologies:,} in {count(draws, 'draw')}, {percent(topologies / draws)}"
 
 
-def _best(found: DrawSummary, width: int) -> Iterator[str]:
-    distinct, best = found.distinct_topologies, found.best_topologies
-    title = "the only topology that was drawn" if distinct == 1 else f"best topologies (of {_distinct(found)})"
+def _best(summary: Summary, width: int) -> Iterator[str]:
+    distinct, best = summary.found.distinct_topologies, summary.found.best_topologies
+    title = "the only topology that was drawn" if distinct == 1 else f"best topologies (of {_distinct(summary)})"
     yield from textwrap.wrap(title, width)
     shown = best[: max(1, min(SHOWN, sum(one.probability >= LEAST_SHOWN for one in best)))]
     for rank, one in enumerate(shown, 1):
