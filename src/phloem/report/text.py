@@ -119,7 +119,7 @@ def _credible(summary: Summary) -> str:
 
 
 def _distinct(summary: Summary) -> str:
-    """How many topologies are among the draws and what chains added, and their share: large if the posterior is wide."""
+    """How many topologies are among the draws and what chains added, and their share, large in wide posteriors."""
     added_trees = summary.check.added if summary.check is not None else 0
     topologies, draws = summary.found.distinct_topologies, summary.draws.count + added_trees
     return f"{topologies:,} in {count(draws, 'draw')}, {percent(topologies / draws)}"
