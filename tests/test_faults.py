@@ -36,6 +36,7 @@ from phloem.variational.families import Warped
 from phloem.variational.joint import JointModel, build_branch_model
 from phloem.variational.parameters import ParameterModel
 from phloem.variational.sbn import SubsplitNetwork, support_of
+from support.clocks import Clock
 from support.command_line import complaint
 from support.counting_runs import CountConfig, Counting, CountReport, count_directory, count_up
 from support.fake_iqtree import SEVEN, SEVEN_TREES, FakeIqtree
@@ -184,18 +185,6 @@ def test_a_run_that_was_stopped_in_its_evaluation_has_a_report(stopped_in_evalua
 
 
 # Disks
-
-
-class Clock:
-    """Time that passes when somebody sleeps."""
-
-    now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 @pytest.fixture

@@ -10,22 +10,11 @@ from phloem.runs.checkpoints import CheckpointInterval, Saver, parse_interval
 from phloem.runs.history import HistoryFile, read_history
 from phloem.tasks.run_files import infer_run
 from support.begun_trainings import begun, checkpoint_of
+from support.clocks import Clock
 from support.counting_runs import Counting, CountReport, checkpoint_at, count_folder, newest_count
 from support.messages import assert_says
 
 NEVER = CheckpointInterval(1e9, None)
-
-
-class Clock:
-    """Time that passes when a test says so."""
-
-    now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 @pytest.fixture

@@ -92,6 +92,18 @@ class Cell:
         """Short, unique within its setup."""
         return f"{self.dataset}-{self.variant}-{self.seed}"
 
+    def as_json(self) -> dict[str, Any]:
+        """What it is, at the beginning of its row in any table of results."""
+        setup = self.setup
+        return {
+            "dataset": self.dataset,
+            "variant": self.variant,
+            "seed": self.seed,
+            "family": setup.family,
+            "preset": setup.preset,
+            "changes": dict(setup.changes),
+        }
+
     def directory(self, out: Path) -> Path:
         """Of its run."""
         return out / FOLDER / self.setup.name / self.name

@@ -193,12 +193,7 @@ def _cell_json(cell: Cell, out: Path) -> dict[str, Any]:
         row = rows.get(int(name.removeprefix("tree ")))
         ours[name] = None if row is None else {"gap": row["gap"], "error": row["gap_error"]}
     return {
-        "dataset": cell.dataset,
-        "variant": cell.variant,
-        "seed": cell.seed,
-        "family": cell.setup.family,
-        "preset": cell.setup.preset,
-        "changes": dict(cell.setup.changes),
+        **cell.as_json(),
         "state": state,
         "problem": result.problem if state == FAILED else "",
         "published": theirs,

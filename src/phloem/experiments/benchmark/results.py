@@ -92,12 +92,7 @@ class CellResult(NamedTuple):
         """Everything."""
         cell = self.cell
         return {
-            "dataset": cell.dataset,
-            "variant": cell.variant,
-            "seed": cell.seed,
-            "family": cell.setup.family,
-            "preset": cell.setup.preset,
-            "changes": dict(cell.setup.changes),
+            **cell.as_json(),
             "state": self.state,
             "problem": self.problem,
             "steps": self.steps,
