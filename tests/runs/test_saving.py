@@ -19,7 +19,7 @@ NEVER = CheckpointInterval(1e9, None)
 
 @pytest.fixture
 def clock(monkeypatch):
-    clock = Clock()
+    clock = Clock(1000.0)
     monkeypatch.setattr(saving, "time", clock)
     return clock
 

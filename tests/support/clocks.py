@@ -4,7 +4,8 @@
 class Clock:
     """Time that passes when a test says so, or somebody sleeps."""
 
-    now = 0.0
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
 
     def monotonic(self) -> float:
         return self.now
