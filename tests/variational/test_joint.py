@@ -23,6 +23,7 @@ from phloem.variational.joint import (
     SplitModel,
     build_branch_model,
 )
+from phloem.variational.parameters import ParameterModel
 from phloem.variational.sbn import SubsplitNetwork, support_of
 
 TAXA = 6
@@ -142,7 +143,9 @@ class Wide(BranchDistribution):
         self.factor = 1 + parameters[:, :, 0].exp()
 
     def sample(self, *, stream: RandomStream, path_only: bool = False) -> BranchSample:
-        lengths = torch.from_numpy(stream.generator().random(self.factor.shape)) * self.factor
+        trees, branches = self.factor.shape
+        rows = [stream.at(stream.step, stream.particle + tree).generator().random(branches) for tree in range(trees)]
+        lengths = torch.from_numpy(np.stack(rows)) * self.factor
         return BranchSample(lengths, self.log_prob(lengths))
 
     def log_prob(self, lengths: torch.Tensor) -> torch.Tensor:
@@ -179,6 +182,43 @@ def test_trees_drawn_by_hand_have_the_values_and_gradients_of_recorded_ones_to_t
     pull_back(gradients)
     for found, gradient in zip(model.parameters(), expected, strict=True):
         assert torch.equal(found.grad, gradient)
+
+
+@pytest.mark.parametrize("dimension", [0, 2])
+@pytest.mark.parametrize(("name", "family"), [("psp", Lognormal), ("edge", Wide), ("edge", Warped)])
+def test_many_trees_go_through_the_branch_model_in_parts_with_the_same_lengths_and_gradients(
+    name, family, dimension, monkeypatch
+):
+    torch.manual_seed(5)
+    branches = build_branch_model(name, SUPPORT, width=8, family=family, dimension=dimension).double()
+    model = JointModel(
+        SubsplitNetwork(SUPPORT), branches, ParameterModel(np.zeros(2), np.eye(2)) if dimension else None
+    )
+    for parameter in branches.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    drawn, gradients, passes = [], [], []
+    forward = type(branches).branch_parameters if family is Wide else type(branches).sampling
+    name_of_forward = forward.__name__
+
+    def counted(self, topologies, *arguments, **options):
+        passes.append(len(topologies))
+        return forward(self, topologies, *arguments, **options)
+
+    monkeypatch.setattr(type(branches), name_of_forward, counted)
+    for most_nodes in (10**6, 7 * (2 * TAXA - 2) + 1):
+        monkeypatch.setattr("phloem.variational.joint.MOST_NODES", most_nodes)
+        model.zero_grad()
+        draw, pull_back = model.draw_by_hand(20, stream=RandomStream(3, "draw", 4, 5), path_only=True)
+        by = torch.Generator().manual_seed(1)
+        pull_back(DrawGradients(*(torch.randn(part.shape, generator=by, dtype=part.dtype) for part in draw[1:])))
+        drawn.append(draw)
+        gradients.append([parameter.grad for parameter in branches.parameters()])
+    assert passes == [20, 7, 7, 6, 7, 7, 6]
+    np.testing.assert_array_equal(drawn[0].topologies.parent, drawn[1].topologies.parent)
+    for whole, parts in zip(drawn[0][1:], drawn[1][1:], strict=True):
+        torch.testing.assert_close(parts, whole, rtol=1e-12, atol=1e-12)
+    for whole, parts in zip(*gradients, strict=True):
+        torch.testing.assert_close(parts, whole, rtol=1e-10, atol=1e-12)
 
 
 def test_frozen_parameters_get_no_gradient_and_shared_ones_the_sum():

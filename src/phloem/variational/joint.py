@@ -36,6 +36,8 @@ from phloem.variational.families import (
 from phloem.variational.parameters import ParameterModel, lengths_from_noise, shifted
 from phloem.variational.sbn import SubsplitIndices, SubsplitNetwork, SubsplitSupport
 
+MOST_NODES = 50_000  # of trees that go through a branch model at a time when it is trained: 250 trees on 100 taxa
+
 
 @final
 class _SampleNetwork(Operation):
@@ -426,15 +428,9 @@ class JointModel(nn.Module):
         This is for training, where autograd's bookkeeping would take longer than most kernels.
         """
         topologies, scoring, indices = self.network.sample_scored(count, stream=stream.named("topology"))
-        own_stream, noise = stream.named("lengths"), self.theta_noise(count, stream)
-        sampling = self.branches.sampling(
-            topologies, indices, stream=own_stream, path_only=path_only, theta_noise=noise
-        )
-        if sampling is None:
-            sample = self.branches(topologies, indices, noise).sample(stream=own_stream, path_only=path_only)
-            lengths, log_density = (tensor.detach() for tensor in sample)
-        else:
-            lengths, log_density = sampling.values()
+        noise = self.theta_noise(count, stream)
+        way = _LengthDraw(self.branches, topologies, indices, noise, stream.named("lengths"), path_only=path_only)
+        lengths, log_density = way.values()
         theta_sampling = None
         theta, log_q_theta = _no_parameters(count)
         if self.theta is not None:
@@ -443,15 +439,91 @@ class JointModel(nn.Module):
 
         def pull_back(by: DrawGradients) -> None:
             scoring.backward(by.log_q_topology)
-            if sampling is None:
-                torch.autograd.backward(sample, (by.lengths, by.log_q_branches))
-            else:
-                sampling.backward(by.lengths, by.log_q_branches)
+            way.backward(by.lengths, by.log_q_branches)
             if theta_sampling is not None:
                 theta_sampling.backward(by.theta, by.log_q_theta)
 
         draw = TreeDraw(topologies, lengths, theta, scoring.values(), log_density, log_q_theta)
         return draw, pull_back
+
+
+@final
+class _LengthDraw:
+    """Lengths for topologies from a branch model, and back, by hand.
+
+    Many trees go part by part, so that the layers of a graph network take no more memory than those of `MOST_NODES`.
+    What the way back needs is kept for a single part, and of several made again.
+    """
+
+    def __init__(
+        self,
+        branches: BranchModel,
+        topologies: TopologyBatch,
+        indices: SubsplitIndices,
+        theta_noise: FloatArray,
+        stream: RandomStream,
+        *,
+        path_only: bool,
+    ) -> None:
+        self._branches = branches
+        self._topologies = topologies
+        self._indices = indices
+        self._theta_noise = theta_noise
+        self._stream = stream
+        self._path_only = path_only
+        size = max(1, MOST_NODES // topologies.node_count)
+        self._parts = [slice(first, first + size) for first in range(0, max(1, len(topologies)), size)]
+        self._kept = self._sampling(self._parts[0]) if len(self._parts) == 1 else None
+
+    def values(self) -> tuple[Tensor, Tensor]:
+        """Lengths, (trees, branches), and their log-densities, (trees,)."""
+        if self._kept is not None:
+            lengths, log_density = self._kept.values()
+            return lengths, log_density
+        drawn = [self._sampling(part).values() for part in self._parts]
+        return torch.cat([lengths for lengths, _ in drawn]), torch.cat([density for _, density in drawn])
+
+    def backward(self, by_lengths: Tensor, by_log_density: Tensor) -> None:
+        """From the gradients of both to those of the branch model's parameters, after `values`."""
+        if self._kept is not None:
+            self._kept.backward(by_lengths, by_log_density)
+            return
+        for part in self._parts:
+            sampling = self._sampling(part)
+            sampling.values()
+            sampling.backward(by_lengths[part], by_log_density[part])
+
+    def _sampling(self, part: slice) -> "Application | _RecordedLengths":
+        if len(self._parts) == 1:
+            topologies, indices = self._topologies, self._indices
+        else:
+            topologies = self._topologies[part]
+            indices = SubsplitIndices(*(array[part] for array in self._indices))
+        stream = self._stream.at(self._stream.step, self._stream.particle + part.start)
+        noise = self._theta_noise[part]
+        by_hand = self._branches.sampling(
+            topologies, indices, stream=stream, path_only=self._path_only, theta_noise=noise
+        )
+        if by_hand is not None:
+            return by_hand
+        distribution = self._branches(topologies, indices, noise)
+        return _RecordedLengths(*distribution.sample(stream=stream, path_only=self._path_only))
+
+
+@final
+class _RecordedLengths:
+    """Lengths and log-densities that torch's autograd has recorded, in the form of an `Application`."""
+
+    def __init__(self, *outputs: Tensor) -> None:
+        self._outputs = outputs
+
+    def values(self) -> tuple[Tensor, ...]:
+        """Both, without gradients."""
+        return tuple(tensor.detach() for tensor in self._outputs)
+
+    def backward(self, *gradients: Tensor) -> None:
+        """From their gradients to those of what they come from."""
+        torch.autograd.backward(self._outputs, gradients)
 
 
 def _no_parameters(count: int) -> tuple[Tensor, Tensor]:
