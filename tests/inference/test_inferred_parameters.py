@@ -1,25 +1,28 @@
 """Model parameters that are inferred: steps, moves, evidence and starts, against what integration says."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from phloem.config import InferConfig, TrainingConfig
+from phloem.config import InferConfig, ModelConfig, TrainingConfig
+from phloem.data.patterns import compress
 from phloem.errors import BadArgument
 from phloem.inference.annealing import AnnealingPath, anneal
 from phloem.inference.draws import DrawCollector, read_draws, write_draws
 from phloem.inference.evaluation import draw_log_weights
 from phloem.inference.evidence import topology_evidence
 from phloem.inference.exploration import explore
-from phloem.inference.laplace import ParameterStart, approximate
+from phloem.inference.laplace import ParameterStart, approximate, start_of
 from phloem.inference.moves import NoiseSpace
 from phloem.inference.particles import ESTIMATORS, draw_particles
 from phloem.inference.training import Training, start_in
 from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
-from phloem.tasks.run_files import build_model
+from phloem.tasks.run_files import build_model, build_target
+from phloem.tasks.simulate import simulate
 from phloem.trees.sample import TreeSample
 from phloem.variational.families import Warped
 from phloem.variational.joint import JointModel, build_branch_model
@@ -181,3 +184,15 @@ def test_q_and_target_must_infer_the_same(posterior):
     without = TreePosterior(posterior.target.likelihood)
     with pytest.raises(BadArgument, match="Q has 5 coordinates of model parameters, the target 0"):
         Training(model, without, TrainingConfig(steps=10), seed=1)
+
+
+def test_laplace_finds_the_mode_of_a_steep_posterior():
+    """Where slopes are thousands to begin with, as here, a search whose first step is as long leaves for good."""
+    data = simulate(100, 1000, topology="yule", height=0.3, model={"name": "GTR+G4"}, seed=7)
+    target = build_target(compress(data.alignment), InferConfig(model=ModelConfig("GTR+G4")), 1)
+    found = start_of(target, replace(data.tree, branch_lengths=None))
+    noise = STREAM.generator().standard_normal((1000, target.dimension))
+    values = target.parameters.values(found.center + noise @ found.factor.T)
+    truth = np.array(list(data.parameters.values()))
+    assert (values.std(axis=0) < 0.1 * truth + 0.01).all()
+    assert (np.abs(values.mean(axis=0) - truth) < 5 * values.std(axis=0)).all()

@@ -50,9 +50,17 @@ def approximate(target: TreePosterior, topology: TopologyBatch, branch_lengths: 
     begin = target.parameters.start()
     logs = np.log(np.clip(branch_lengths, SHORTEST, LONGEST))
     bounds = [(-FARTHEST, FARTHEST)] * len(begin) + [(np.log(SHORTEST), np.log(LONGEST))] * len(logs)
+    first = np.concatenate([np.clip(begin, -FARTHEST, FARTHEST), logs])
+    # The first step, without curvature, is as long as the gradient: dividing keeps it to a factor e.
+    unit = max(1.0, float(np.abs(surface.negated(first)[1]).max()))
+
+    def scaled(place: FloatArray) -> tuple[float, FloatArray]:
+        value, slope = surface.negated(place)
+        return value / unit, slope / unit
+
     found = minimize(
-        surface.negated,
-        np.concatenate([np.clip(begin, -FARTHEST, FARTHEST), logs]),
+        scaled,
+        first,
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
