@@ -10,6 +10,7 @@ import torch
 from phloem.config import InferConfig, ModelConfig, TrainingConfig
 from phloem.data.patterns import compress
 from phloem.errors import BadArgument
+from phloem.inference import laplace
 from phloem.inference.annealing import AnnealingPath, anneal
 from phloem.inference.draws import DrawCollector, read_draws, write_draws
 from phloem.inference.evaluation import draw_log_weights
@@ -155,6 +156,22 @@ def test_laplace_is_a_normal_distribution_at_the_mode(posterior):
     assert (np.abs(start.center - mean) < 2 * np.sqrt(variance)).all()
     ratio = np.sqrt(np.diagonal(covariance) / variance)
     assert ((ratio > 0.4) & (ratio < 2)).all()
+
+
+def test_laplace_turns_back_where_slopes_are_no_numbers(posterior, monkeypatch):
+    expected = approximate(posterior.target, posterior.topologies[3], np.full(7, 0.1))
+    negated, met = laplace._LogPosterior.negated, []
+    begin = np.abs(posterior.target.parameters.start() - expected.center)
+
+    def walled(self, place):
+        value, slope = negated(self, place)
+        met.append((np.abs(place[:5] - expected.center) > 0.2 + begin).any())
+        return value, np.full_like(slope, math.nan) if met[-1] else slope
+
+    monkeypatch.setattr(laplace._LogPosterior, "negated", walled)
+    found = approximate(posterior.target, posterior.topologies[3], np.full(7, 0.1))
+    assert any(met)
+    np.testing.assert_allclose(found.center, expected.center, atol=0.02)
 
 
 def test_exploring_chains_say_where_parameters_are(posterior):

@@ -24,6 +24,7 @@ STEP = 1e-3  # of the differences of slopes
 LEAST_PRECISION = 1e-2  # in any direction: flatter than that is no normal distribution
 FARTHEST = 12.0  # of a coordinate
 MOST_STEPS = 500
+WALL = 1e10  # in place of a value that is no number
 
 
 class ParameterStart(NamedTuple):
@@ -56,6 +57,8 @@ def approximate(target: TreePosterior, topology: TopologyBatch, branch_lengths: 
 
     def scaled(place: FloatArray) -> tuple[float, FloatArray]:
         value, slope = surface.negated(place)
+        if not np.isfinite(value) or not np.isfinite(slope).all():  # absurd: the step was too long
+            return WALL, np.zeros_like(slope)
         return value / unit, slope / unit
 
     found = minimize(
