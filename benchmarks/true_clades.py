@@ -1,14 +1,14 @@
-"""Do runs on simulated alignments find the clades of the true tree, and how long did they take?
+"""Do runs on simulated alignments find the clades of the true tree, and are they as sure as they should be?
 
     python benchmarks/true_clades.py RUN:TRUTH …
 
-RUN is a finished run directory, TRUTH the file NAME.true.tre that `phloem simulate` wrote. For each run: the verdict,
-hours of processor time as the run has counted them (all sessions), how many of the true clades are in the majority-rule tree and
-among clades with a probability of at least 0.95, and of the clades that the run believes by so much, how many are true
-beside how many it expects (the sum of their probabilities).
+RUN is a finished run directory, TRUTH the file NAME.true.tre that `phloem simulate` wrote. For each run: the verdict, how
+many of the true clades are in the majority-rule tree, and of the clades that the run gives such a probability, how many
+are true beside how many it expects, the sum of their probabilities.
 """
 
 import argparse
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +30,7 @@ def line(run: Path, truth: Path) -> tuple[str, ...]:
     is_true = np.array([bytes(split) in real for split in found.members])
     probabilities = found.frequencies
     cells = []
-    for low, high in zip(BOUNDS[:-1], BOUNDS[1:], strict=True):
+    for low, high in pairwise(BOUNDS):
         within = (probabilities >= low) & ((probabilities < high) | (high == BOUNDS[-1]))
         cells.append(f"{is_true[within].sum()} of {within.sum()}, {probabilities[within].sum():.1f} expected")
     return (
@@ -46,7 +46,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", metavar="RUN:TRUTH")
     options = parser.parse_args()
-    ranges = [f"{low:g} to {high:g}" for low, high in zip(BOUNDS[:-1], BOUNDS[1:], strict=True)]
+    ranges = [f"{low:g} to {high:g}" for low, high in pairwise(BOUNDS)]
     columns = dict.fromkeys(["run", "taxa", "verdict", "true in the consensus", *ranges], "left")
     show_table("Clades that are true", columns, [line(*map(Path, each.split(":"))) for each in options.runs])
 
