@@ -2,9 +2,9 @@
 
     python benchmarks/true_clades.py RUN:TRUTH …
 
-RUN is a finished run directory, TRUTH the file NAME.true.tre that `phloem simulate` wrote. For each run: the verdict, how
-many of the true clades are in the majority-rule tree, and of the clades that the run gives such a probability, how many
-are true beside how many it expects, the sum of their probabilities.
+RUN is a finished run directory, TRUTH the file NAME.true.tre that `phloem simulate` wrote. For each run: the verdict,
+how many of the true clades are in the majority-rule tree, and of the clades that the run gives such a probability, how
+many are true beside how many it expects, the sum of their probabilities.
 """
 
 import argparse
