@@ -49,7 +49,7 @@ def annealed_run() -> Summary:
 
 def checked_run() -> Summary:
     difference = CladeDifference(0.25, Measured(0.5, 0.125), 0.0)
-    return replace(one_run(), check=ChainCheck(100, 80, Measured(0.75, 0.25), difference))
+    return replace(one_run(), check=ChainCheck(100, 80, Measured(0.75, 0.25), difference, elsewhere=0.125))
 
 
 def inferred_run() -> Summary:

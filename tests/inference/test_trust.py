@@ -259,3 +259,19 @@ def test_the_verdict_is_the_worst_finding_and_every_finding_explains_itself():
     assert trust.level == max((finding.level for finding in trust.findings), key=LEVELS.index) == "do not trust"
     assert all(finding.meaning.endswith(".") for finding in trust.findings)
     assert all(text.endswith(".") for text in (trust.advice,))
+
+
+@pytest.mark.parametrize(
+    ("share", "level", "value"),
+    [(0.004, "good", "about 0.4 %"), (0.1, "usable", "about 10 %"), (0.9999999, "do not trust", "more than 99 %")],
+)
+def test_peaks_of_the_models_parameters_that_a_run_does_not_reach_lower_the_verdict(share, level, value):
+    trust = judge(EVEN, None, check()._replace(elsewhere=share), **DONE)
+    finding = next(finding for finding in trust.findings if finding.name.startswith("Other peaks"))
+    assert trust.level == finding.level == level
+    assert finding.value == value
+    assert ("--seed 2" in trust.advice) == (level != "good")
+
+
+def test_a_run_without_other_peaks_says_nothing_of_them():
+    assert not any("peaks" in name for name in levels(judge(EVEN, None, check(), **DONE)))

@@ -47,6 +47,7 @@ class ChainCheck(NamedTuple):
     outside: Measured  # the share of trees that no network of the run can generate
     difference: CladeDifference
     added: int = 0  # trees that stand for what is outside among the run's draws
+    elsewhere: float = 0.0  # roughly the share at peaks of the model's parameters that the run does not reach
 
     @property
     def outside_beyond_errors(self) -> float:

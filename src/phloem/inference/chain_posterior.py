@@ -19,6 +19,7 @@ from phloem.inference.chain_check import (
 from phloem.inference.chains import ChainTrees, can_run_chains, run_chains, starts_from
 from phloem.inference.convergence import ChainSplits, Convergence, chain_splits, convergence
 from phloem.inference.draws import USUAL_COUNT, Draws, shortest_decimals
+from phloem.inference.laplace import share_elsewhere
 from phloem.inference.outside import is_added, with_outside
 from phloem.inference.trust import Trust, judge_chains, percent
 from phloem.random_streams import RandomStream
@@ -180,4 +181,5 @@ def check_draws(
         added = int((~draws.is_from_q).sum())
     clades = split_frequencies(draws.weighted().topology_sample())
     difference = clade_difference(chain_splits(trees), starts.topologies, of_starts, clades)
-    return CheckedDraws(draws, ChainCheck(trees.chains, trees.rounds, outside, difference, added))
+    elsewhere = share_elsewhere(draws, target, stream=stream.named("peaks")) if target.parameters is not None else 0.0
+    return CheckedDraws(draws, ChainCheck(trees.chains, trees.rounds, outside, difference, added, elsewhere))

@@ -44,6 +44,7 @@ def explore(
     samples: Sequence[TreeSample],
     *,
     theta: ParameterStart | None = None,
+    length: float = START_LENGTH,
     chains: int,
     stream: RandomStream,
     threads: int = 1,
@@ -52,7 +53,8 @@ def explore(
 ) -> Exploration:
     """Run chains from trees of the samples, from as many of each. The same stream gives the same trees.
 
-    theta: where the model's parameters begin, if any are inferred. ranks: share the chains out, with the same target.
+    theta: where the model's parameters begin, if any are inferred. length: where all branches begin, which parameters
+    follow: with others than fit them they would go elsewhere first. ranks: share the chains out, with the same target.
     """
     if (theta is None) != (target.parameters is None):
         raise BadArgument("exploring: say where the model's parameters begin if any are inferred, and only then.")
@@ -71,7 +73,7 @@ def explore(
         kept = round(KEPT * ROUNDS / found.every) if part == 0 else found.by_chain.shape[1]
         return found, found.by_chain[:, -kept:].ravel()
 
-    starts = _starts(samples, theta, chains, stream.named("starts"))
+    starts = _starts(samples, theta, length, chains, stream.named("starts"))
     found, chosen = advance(starts, 0)
     is_wide = _coverage(samples, found.select(chosen), chains) < WIDE
     if is_wide:
@@ -98,7 +100,7 @@ def _coverage(samples: Sequence[TreeSample], trees: TreeSample, chains: int) -> 
 
 
 def _starts(
-    samples: Sequence[TreeSample], theta: ParameterStart | None, chains: int, stream: RandomStream
+    samples: Sequence[TreeSample], theta: ParameterStart | None, length: float, chains: int, stream: RandomStream
 ) -> ChainStarts:
     """Topologies of each sample in turn, as often as their weights say."""
     generator = stream.generator()
@@ -109,7 +111,7 @@ def _starts(
         weights = sample.normalized().weights
         chosen.append(sample.topologies.take(resample(weights, count, float(uniform[place]))))
     topologies = TopologyBatch.concatenate(chosen)
-    lengths = np.full((len(topologies), topologies.branch_count), START_LENGTH)
+    lengths = np.full((len(topologies), topologies.branch_count), length)
     center, factor = theta or ParameterStart(np.empty(0), np.empty((0, 0)))
     coordinates = center + generator.standard_normal((len(topologies), len(center))) @ factor.T
     return ChainStarts(topologies, lengths, len(topologies.distinct()[0]), coordinates, factor)

@@ -283,6 +283,7 @@ def _check_as_json(check: ChainCheck) -> dict[str, Any]:
             "beyond_errors": difference.beyond_errors,
         },
         "added": check.added,
+        "elsewhere": check.elsewhere,
     }
 
 
@@ -296,6 +297,7 @@ def _check_from_json(content: Mapping[str, Any]) -> ChainCheck:
             float(difference["run"]), Measured(**difference["chains"]), float(difference["beyond_errors"])
         ),
         added=int(content.get("added", 0)),
+        elsewhere=float(content.get("elsewhere", 0.0)),
     )
 
 

@@ -22,12 +22,18 @@ AVERAGE_DEVIATION = (0.01, 0.05)
 LARGEST_DEVIATION = (0.05, 0.1)
 OUTSIDE = (0.02, 0.2)  # of the posterior; by 0.2 the marginal likelihood is too low by 0.22
 ADDED_ERROR = (0.01, 0.05)  # of that share, where trees of chains stand for it: clades are hardly more uncertain
+ELSEWHERE = (0.005, 0.2)  # of the posterior, by an approximation that may be off by nats
 CLADE_DIFFERENCE = (0.02, 0.1)  # between the run and its chains, beyond errors
 SHRINK = (1.01, 1.05)  # R̂ (Vehtari et al. 2021)
 LIKELIHOOD_DIFFERENCE = (0.2, 1.0)  # nats; smaller ones do not matter, whatever their errors
 ADDED = "Trees of those chains stand for it, and the marginal likelihood counts it: what matters is its error."
 NOT_ADDED = "The marginal likelihood lacks it, and so do the topologies."
 MORE_CHAINS = "in a new run more chains (--set evaluation.chains=400) make what lies outside the support more certain"
+OTHER_PEAK = (
+    "Other values of the model's parameters explain the data too. Another run may begin at theirs (--seed 2): the one "
+    "with the greater marginal likelihood counts. Parameters that parts share (--link) or a simpler --model may have "
+    "one peak only."
+)
 TAKE_CHAINS = "take trees of chains instead (phloem sample --chains 400)"
 RESUME = "Finish training with phloem infer --resume."
 # All networks can do what the tables can, and more; so can the warped family what lognormals can.
@@ -77,12 +83,15 @@ def judge(
     weights = [_effective_draws(log_weights), _tail(log_weights)]
     agreed = [] if agreement is None else [_likelihoods(agreement), *_splits(agreement)]
     checked = [] if check is None else _checked(check)
+    peaks = [] if check is None or not check.elsewhere > 0 else [_elsewhere(check)]
     training = [] if finished else [_unfinished(steps_done, steps, begun, max(begun, runs))]
-    findings = (*weights, *agreed, *checked, *training)
+    findings = (*weights, *agreed, *checked, *peaks, *training)
     if not finished:
         advice = "Another process is training it: wait for it." if in_use else RESUME
     elif len(log_weights) < ENOUGH_DRAWS[0]:
         advice = "Too few draws to tell: draw more (phloem evaluate --samples 1000 --repeats 100)."
+    elif _worst(peaks) != "good":
+        advice = OTHER_PEAK
     else:
         longer = f" (--steps {2 * steps})" if steps_done >= steps else " (--stop steps)"  # it ended when it was flat
         if steps == 0:  # a model that was trained elsewhere
@@ -210,6 +219,17 @@ def _checked(check: ChainCheck) -> list[Finding]:
             "from them stay one. Differences within three standard errors do not count.",
         ),
     ]
+
+
+def _elsewhere(check: ChainCheck) -> Finding:
+    share = f"about {100 * check.elsewhere:.2g} %" if check.elsewhere < 0.99 else "more than 99 %"
+    return Finding(
+        "Other peaks of the model's parameters",
+        share,
+        _level(check.elsewhere, ELSEWHERE),
+        "The share of the posterior around values of the parameters that the run does not reach, on its most likely "
+        "tree, by a normal approximation of each peak.",
+    )
 
 
 def _outside_level(check: ChainCheck) -> Level:

@@ -17,7 +17,7 @@ from phloem.data.patterns import summarize
 from phloem.data.reading import find_trees
 from phloem.errors import AlignmentError, BadArgument, FileProblem, counted
 from phloem.inference.chains import can_run_chains
-from phloem.inference.exploration import Exploration, explore
+from phloem.inference.exploration import START_LENGTH, Exploration, explore
 from phloem.inference.laplace import ParameterStart, start_of
 from phloem.random_streams import RandomStream
 from phloem.runs.ranks import ALONE, Ranks
@@ -186,7 +186,10 @@ class SupportSource:
         if self._bootstrap is not None:
             free = None if threads is None else threads * ranks.sharing
             samples = self._bootstrapped(self._bootstrap, free, progress)
-        theta = None if target.parameters is None else start_of(target, merge(samples))
+        theta, length = None, START_LENGTH
+        if target.parameters is not None:
+            peak = start_of(target, merge(samples), stream=RandomStream(self._config.seed, "parameters"))
+            theta, length = peak.parameters, float(peak.branch_lengths.mean())
         if self._bootstrap is not None:
             if self._config.support.explore and can_run_chains(target):
                 progress("exploring", 0.0)
@@ -195,6 +198,7 @@ class SupportSource:
                     target,
                     samples,
                     theta=theta,
+                    length=length,
                     chains=self._config.support.explore,
                     stream=RandomStream(self._config.seed, "exploration"),
                     threads=threads or 1,
