@@ -23,7 +23,7 @@ LEVEL = 0.95  # of bands
 CREDIBLE = (0.5, 0.8, 0.95)
 # Clades by their probability, from the lower to below the upper; the last bin of each row has its upper end.
 BINS = ((0.0, 0.05), (0.05, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 0.95), (0.95, 0.99), (0.99, 1.0))
-SETS = ((0.5, 1.0), (0.95, 1.0))  # those of the majority-rule tree, and of the credible set of 95 %
+SETS = ((0.5, 1.0), (0.95, 1.0))  # those of the majority-rule tree, and those that are held for certain
 ROUNDING = 1e-9  # sums of weights that are so close are equal
 
 

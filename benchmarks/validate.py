@@ -1,12 +1,13 @@
 """Is the posterior right? Simulation-based calibration, on data sets whose truth is drawn from the priors.
 
-    python benchmarks/validate.py [--studies JC GTR fifty] [--sets N] [--seconds S] [--results DIR]
+    python benchmarks/validate.py [--studies JC GTR control fifty] [--sets N] [--seconds S] [--results DIR]
 
 Every data set has a tree, branch lengths and model parameters from the priors of `phloem infer`, and is given to it.
 If all posteriors are right, the posterior probability below the true value of any quantity is uniform over data sets,
 and of the clades with a probability p a share p is true; `calibration.py` has the statistics. Studies:
 
     JC, GTR    5 to 8 taxa with 100 to 300 sites under JC and GTR+G4, 200 data sets each
+    control    5 and 6 taxa with 100 sites under JC, 60 data sets, in runs with a wrong prior: they have to be found out
     fifty      50 taxa with 300 sites under JC, 50 data sets
 
 A data set adds a line to DIR/validation-STUDY.jsonl when it is finished, whatever its verdict, for to choose by what
@@ -29,6 +30,7 @@ import torch
 import phloem
 from calibration import CREDIBLE, clade_counts, clade_probabilities, credible_set, rank
 from phloem.arrays import BoolArray, FloatArray, IntArray
+from phloem.config.infer import USUAL_RATE
 from phloem.errors import PhloemError
 from phloem.random_streams import RandomStream
 from phloem.storage.files import write_text
@@ -55,6 +57,12 @@ class Study(NamedTuple):
     steps: int  # of training
     sets: int
     first_seed: int  # no two data sets of any study share a tree
+    prior_rate: float = USUAL_RATE  # on branch lengths, of runs; that of data is the usual one
+
+    @property
+    def is_right(self) -> bool:
+        """Whether runs have the prior that data are from."""
+        return self.prior_rate == USUAL_RATE
 
     @property
     def is_small(self) -> bool:
@@ -71,6 +79,7 @@ STUDIES = {
     for study in (
         Study("JC", "JC", (5, 6, 7, 8), (100, 200, 300), 2000, 200, 10_000),
         Study("GTR", "GTR+G4", (5, 6, 7, 8), (100, 200, 300), 2000, 200, 20_000),
+        Study("control", "JC", (5, 6), (100,), 2000, 60, 40_000, prior_rate=2 * USUAL_RATE),
         Study("fifty", "JC", (50,), (300,), 2000, 50, 30_000),
     )
 }
@@ -88,6 +97,7 @@ def inferred(study: Study, number: int, data: Simulated) -> Posterior:
         data.alignment,
         preset="quick",
         model={"name": study.model},
+        prior_rate=study.prior_rate,
         training={"steps": study.steps},
         evaluation={"repeats": REPEATS},
         seed=study.seed(number),

@@ -44,7 +44,12 @@ COLUMNS = 5  # of panels in a figure
 PANEL = 1.1  # inches high
 DEVIATIONS = 1.96  # that hold LEVEL of a normal distribution
 Lines = Sequence[Mapping[str, Any]]
-TITLES = {"JC": "Jukes–Cantor, 5 to 8 taxa", "GTR": "GTR+G4, 5 to 8 taxa", "fifty": "50 taxa"}
+TITLES = {
+    "JC": "Jukes–Cantor, 5 to 8 taxa",
+    "GTR": "GTR+G4, 5 to 8 taxa",
+    "control": "Control: a wrong prior",
+    "fifty": "Jukes–Cantor, 50 taxa",
+}
 
 
 def main() -> int:
@@ -98,7 +103,7 @@ def overview(found: Mapping[Study, Lines]) -> str:
                 f"{sum(line['seconds'] for line in own) / 60:.0f} min",
                 ", ".join(str(count) for count in verdicts),
                 str(len(lines) - len(own)),
-                f"{tests[smallest].p_value:.3f} of {len(tests)} ({smallest})",
+                f"{p_text(tests[smallest])} of {len(tests)} ({smallest})",
                 str(sum(test.leaves_band for test in tests.values())),
                 f"{certain.true} of {certain.clades} ({certain.expected:.1f})",
             ]
@@ -142,7 +147,12 @@ def rank_tests(lines: Lines) -> dict[str, Uniformity]:
 def rank_row(name: str, test: Uniformity) -> list[str]:
     """Of the table."""
     band = "leaves it" if test.leaves_band else "inside"
-    return [f"`{name}`", f"{test.mean:.3f}", f"{test.spread:.2f}", f"{test.p_value:.3f}", band]
+    return [f"`{name}`", f"{test.mean:.3f}", f"{test.spread:.2f}", p_text(test), band]
+
+
+def p_text(test: Uniformity) -> str:
+    """`0.012`."""
+    return f"{test.p_value:.3f}" if test.p_value >= 0.001 else "< 0.001"
 
 
 def coverage_table(lines: Lines) -> str:
@@ -181,24 +191,27 @@ def band_text(band: tuple[float, float]) -> str:
 
 
 def clade_table(lines: Lines) -> str:
-    """Bins of probabilities, then the sets of clades above one half and in the 95 % credible set."""
+    """Bins of probabilities, then the clades of one half or more and those of 0.95 or more."""
     rows = []
     for lower, upper in (*BINS, *SETS):
         count = pooled_bin(lines, bin_name(lower, upper))
         if count.clades:
             label = f"{lower:g} to {upper:g}" if (lower, upper) in BINS else f"**{lower:g} or more**"
             expected, error = count.expected, np.sqrt(count.variance)
+            band = [round(count.clades * end) for end in binomial_band(count.clades, expected / count.clades)]
             rows.append(
                 [
                     label,
                     str(count.clades),
                     f"{expected:.1f} ± {error:.1f}",
+                    f"{band[0]} to {band[1]}",
                     str(count.true),
                     percent(count.true / count.clades, 1),
                     f"{count.deviation:+.1f}".replace("-", "−"),
                 ]
             )
-    return markdown_table(["probability", "clades", "expected true", "true", "share", "off by deviations"], rows)
+    headings = ["probability", "clades", "expected true", "binomial band", "true", "share", "off by deviations"]
+    return markdown_table(headings, rows)
 
 
 def pooled_bin(lines: Lines, name: str) -> CladeCount:
@@ -223,7 +236,8 @@ def figures(folder: Path = RESULTS) -> dict[str, Figure]:
     """All figures of the page, by their names."""
     found = {study: finished(lines) for study, lines in found_lines(folder).items()}
     drawn = {figure_name(study.name): rank_figure(lines) for study, lines in found.items()}
-    return {**drawn, figure_name("clades"): clade_figure(found)} if found else {}
+    right = {study: lines for study, lines in found.items() if study.is_right}
+    return {**drawn, figure_name("clades"): clade_figure(right)} if right else drawn
 
 
 def rank_figure(lines: Lines) -> Figure:

@@ -142,13 +142,15 @@ def test_what_is_finished_is_not_run_again(monkeypatch, tmp_path, capsys):
     arguments = ["--results", str(tmp_path), "--sets", "2"]
     with pytest.raises(KeyboardInterrupt):
         validate.main(arguments)
-    assert [len(validate.read_lines(path)) for path in sorted(tmp_path.glob("*.jsonl"))] == [1, 2]
+    assert {path.name: len(validate.read_lines(path)) for path in tmp_path.glob("*.jsonl")} == {
+        f"validation-{name}.jsonl": 1 for name in ("JC", "GTR", "control")
+    }
     validate.main(arguments)
     validate.main(arguments)
     ran.remove("interrupted")
-    small_in_turn = [("JC", 0), ("GTR", 0), ("JC", 1), ("GTR", 1)]
+    small_in_turn = [(name, number) for number in (0, 1) for name in ("JC", "GTR", "control")]
     assert ran == [*small_in_turn, ("fifty", 0), ("fifty", 1)]
-    assert capsys.readouterr().out.count("of course") == 6
+    assert capsys.readouterr().out.count("of course") == 8
 
 
 def test_no_time_is_no_data_set(monkeypatch, tmp_path):
