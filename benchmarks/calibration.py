@@ -109,7 +109,7 @@ def pooled(counts: Sequence[CladeCount]) -> CladeCount:
 class Uniformity(NamedTuple):
     """Whether ranks are uniform."""
 
-    count: int
+    data_sets: int
     mean: float  # 0.5 if they are; above where truths are higher than posteriors say
     spread: float  # standard deviation over that of a uniform: above 1 where posteriors are too narrow
     p_value: float  # Kolmogorov and Smirnov's, two-sided

@@ -55,7 +55,7 @@ def ranks_of_normals(seed: int, *, factor: float = 1.0, shift: float = 0.0, draw
 
 def test_ranks_of_exact_posteriors_are_uniform():
     found = [uniformity(ranks_of_normals(seed)) for seed in range(40)]
-    assert {one.count for one in found} == {SETS}
+    assert {one.data_sets for one in found} == {SETS}
     assert sum(one.leaves_band for one in found) <= 5  # 2 of 40 are expected
     assert sum(one.p_value < 0.05 for one in found) <= 5
     assert np.mean([one.mean for one in found]) == pytest.approx(0.5, abs=0.01)
