@@ -45,10 +45,11 @@ PANEL = 1.1  # inches high
 DEVIATIONS = 1.96  # that hold LEVEL of a normal distribution
 Lines = Sequence[Mapping[str, Any]]
 TITLES = {
-    "JC": "Jukes–Cantor, 5 to 8 taxa",
+    "JC": "JC, 5 to 8 taxa",
     "GTR": "GTR+G4, 5 to 8 taxa",
     "control": "Control: a wrong prior",
-    "fifty": "Jukes–Cantor, 50 taxa",
+    "short": "50 taxa, training too short",
+    "fifty": "50 taxa",
 }
 
 
