@@ -4,6 +4,7 @@
 # make check  format, lint, types
 # make format mend format and lint
 # make bench  how fast it is, on this machine
+# make validate  whether posteriors are right, on simulated data: hours, resumes; then docs/validation.md
 
 PYTHON ?= python3
 VENV := .venv
@@ -12,10 +13,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 WORKERS ?= auto
 CODE := src tests benchmarks examples
 # The folders whose tests start no programs and train no models, and what holds the whole together.
-QUICK := $(addprefix tests/, config data display features report runs storage trees variational \
+QUICK := $(addprefix tests/, benchmarks config data display features report runs storage trees variational \
 	test_architecture.py test_public_names.py test_random_streams.py test_interrupts.py)
 
-.PHONY: demo quick test check format bench clean
+.PHONY: demo quick test check format bench validate clean
 
 demo: $(VENV)/.installed
 	$(BIN)/phloem infer primates --preset quick --out build/demo-run --force
@@ -37,6 +38,10 @@ format: $(VENV)/.developing
 
 bench: $(VENV)/.developing
 	for script in embedding recovery reading likelihood sbn features step families density starts bootstrap summaries; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+
+validate: $(VENV)/.developing
+	$(BIN)/python benchmarks/validate.py
+	$(BIN)/python benchmarks/write_validation.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

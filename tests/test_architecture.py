@@ -82,6 +82,7 @@ LATE_ANYWHERE = {"cli", "lazy"}
 LONGEST = 700  # lines
 # Folders of tests that belong to no part: what tests share.
 SHARED = {"support", "reference", "golden"}
+SCRIPTS = {"benchmarks"}  # beside src, of which some have tests
 
 
 class Import(NamedTuple):
@@ -246,7 +247,7 @@ def test_every_kernel_goes_through_the_one_jit_policy():
 def test_every_folder_of_tests_is_that_of_a_part():
     parts = {part_of(path) for path in SOURCES if path.parent != PACKAGE}
     folders = {path.name for path in TESTS.iterdir() if path.is_dir() and next(path.rglob("*.py"), None)}
-    assert_none([f"tests/{name}: src/phloem has no such folder" for name in sorted(folders - parts - SHARED)])
+    assert_none([f"tests/{name}: src/phloem has no such folder" for name in sorted(folders - parts - SHARED - SCRIPTS)])
 
 
 def test_no_test_module_imports_another():
