@@ -273,5 +273,7 @@ def test_peaks_of_the_models_parameters_that_a_run_does_not_reach_lower_the_verd
     assert ("--seed 2" in trust.advice) == (level != "good")
 
 
-def test_a_run_without_other_peaks_says_nothing_of_them():
-    assert not any("peaks" in name for name in levels(judge(EVEN, None, check(), **DONE)))
+@pytest.mark.parametrize("share", [0.0, 1e-12, 0.0009])
+def test_a_run_without_other_peaks_that_matter_says_nothing_of_them(share):
+    trust = judge(EVEN, None, check()._replace(elsewhere=share), **DONE)
+    assert not any("peaks" in name for name in levels(trust))

@@ -23,6 +23,7 @@ LARGEST_DEVIATION = (0.05, 0.1)
 OUTSIDE = (0.02, 0.2)  # of the posterior; by 0.2 the marginal likelihood is too low by 0.22
 ADDED_ERROR = (0.01, 0.05)  # of that share, where trees of chains stand for it: clades are hardly more uncertain
 ELSEWHERE = (0.005, 0.2)  # of the posterior, by an approximation that may be off by nats
+NOTABLE_PEAK = 0.001  # of the posterior: a smaller one goes without saying
 CLADE_DIFFERENCE = (0.02, 0.1)  # between the run and its chains, beyond errors
 SHRINK = (1.01, 1.05)  # R̂ (Vehtari et al. 2021)
 LIKELIHOOD_DIFFERENCE = (0.2, 1.0)  # nats; smaller ones do not matter, whatever their errors
@@ -83,7 +84,7 @@ def judge(
     weights = [_effective_draws(log_weights), _tail(log_weights)]
     agreed = [] if agreement is None else [_likelihoods(agreement), *_splits(agreement)]
     checked = [] if check is None else _checked(check)
-    peaks = [] if check is None or not check.elsewhere > 0 else [_elsewhere(check)]
+    peaks = [] if check is None or check.elsewhere < NOTABLE_PEAK else [_elsewhere(check)]
     training = [] if finished else [_unfinished(steps_done, steps, begun, max(begun, runs))]
     findings = (*weights, *agreed, *checked, *peaks, *training)
     if not finished:
