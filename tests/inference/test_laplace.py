@@ -119,3 +119,17 @@ def test_one_peak_on_which_draws_are_is_not_elsewhere(posterior):
     there = replace(draws, theta=found.parameters.center + noise @ found.parameters.factor.T)
     assert share_elsewhere(there, posterior.target, stream=STREAM) == 0.0
     assert share_elsewhere(replace(there, theta=there.theta + 20), posterior.target, stream=STREAM) > 0.99
+
+
+def test_peaks_far_below_the_highest_are_left_out_and_curvature_that_is_no_number_is_none(posterior, monkeypatch):
+    target, topology = posterior.target, posterior.topologies[0]
+    begin, lengths = target.parameters.start(), np.full(7, 0.1)
+    place, surface = np.concatenate([begin, np.log(lengths)]), laplace._LogPosterior
+    ends = iter([(-130.0, place), (-20.0, place + 1), (-119.0, place + 2), (-20.05, place)])
+    monkeypatch.setattr(surface, "climb", lambda _self, _theta, _lengths: next(ends))
+    found = peaks_of(target, topology, [(begin, lengths)] * 4)
+    assert [peak.log_density for peak in found] == [-20.0, -119.0]
+    monkeypatch.setattr(surface, "_precision", lambda _self, mode: np.full((len(mode), len(mode)), math.nan))
+    peak = surface(target, topology).peak(place, -20.0)
+    np.testing.assert_allclose(peak.parameters.factor, np.eye(5) / math.sqrt(laplace.LEAST_PRECISION))
+    assert math.isfinite(peak.log_evidence)

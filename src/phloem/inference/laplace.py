@@ -36,6 +36,7 @@ SETTLED, MOST_SEARCHES = 0.01, 5  # a search begins anew where it ended until th
 WALL = 1e10  # in place of a value that is no number
 PLACES = 8  # from which peaks are searched
 SCATTER = 1.0  # of the coordinates of those places, and of the logarithm of the tree's length
+WORTHLESS = 100.0  # nats below the highest peak, which no volume makes up for
 SAME_DENSITY = 0.1  # nats, within which two searches may have ended at one peak
 WITHIN = 0.999  # of a peak's normal distribution: what lies farther out does not belong to it
 REACHED = 0.1  # of what a peak is worth, which draws near it must have
@@ -112,7 +113,9 @@ def peaks_of(target: TreePosterior, topology: TopologyBatch, places: Iterable[Pl
         density, mode = surface.climb(theta, branch_lengths)
         if not any(abs(density - other) < SAME_DENSITY for other, _ in modes):
             modes.append((density, mode))
-    return sorted((surface.peak(mode, density) for density, mode in modes), key=lambda peak: -peak.log_evidence)
+    highest = max(density for density, _ in modes)
+    peaks = [surface.peak(mode, density) for density, mode in modes if density > highest - WORTHLESS]
+    return sorted(peaks, key=lambda peak: -peak.log_evidence)
 
 
 class _LogPosterior:
@@ -147,7 +150,8 @@ class _LogPosterior:
 
     def peak(self, mode: FloatArray, log_density: float) -> Peak:
         """What lies around a mode."""
-        values, vectors = np.linalg.eigh(self._precision(mode))
+        precision = self._precision(mode)
+        values, vectors = np.linalg.eigh(np.where(np.isfinite(precision), precision, 0.0))  # no number: flat
         values = np.maximum(values, LEAST_PRECISION)
         dimension = self._target.dimension
         covariance = ((vectors / values) @ vectors.T)[:dimension, :dimension]
