@@ -42,6 +42,9 @@ WITHIN = 0.999  # of a peak's normal distribution: what lies farther out does no
 REACHED = 0.1  # of what a peak is worth, which draws near it must have
 
 
+Place = tuple[FloatArray, FloatArray]  # coordinates of parameters, branch lengths
+
+
 class ParameterStart(NamedTuple):
     """About where the model's parameters are, as a normal distribution of their coordinates."""
 
@@ -64,8 +67,7 @@ class Peak(NamedTuple):
 
 
 def start_of(target: TreePosterior, trees: TreeSample, *, stream: RandomStream) -> Peak:
-    """The greatest peak on the most likely of the most frequent trees, and of those that are as frequent as the last of
-    them."""
+    """The greatest peak on the most likely of the most frequent trees, with all as frequent as the last."""
     order = np.argsort(-trees.weights, kind="stable")
     as_frequent = trees.weights[order] >= trees.weights[order][:CANDIDATES][-1]
     frequent = trees.topologies.take(order[as_frequent][:MOST_CANDIDATES])
@@ -90,9 +92,6 @@ def share_elsewhere(draws: Draws, target: TreePosterior, *, stream: RandomStream
     weights, farthest = draws.weighted().weights, float(chi2(target.dimension).ppf(WITHIN))
     near = np.array([weights @ (peak.distances(draws.theta) < farthest) for peak in peaks])
     return float(shares[near < REACHED * shares].sum())
-
-
-Place = tuple[FloatArray, FloatArray]  # coordinates of parameters, branch lengths
 
 
 def scattered_places(target: TreePosterior, branch_lengths: FloatArray, stream: RandomStream) -> Iterator[Place]:
