@@ -12,6 +12,7 @@ from phloem.errors import BadArgument
 from phloem.inference.particles import (
     ESTIMATORS,
     lower_bound,
+    of_held_topologies,
     rws,
     vimco,
 )
@@ -144,3 +145,13 @@ def test_too_few_particles_are_refused():
 
 def test_the_config_has_the_same_names():
     assert tuple(ESTIMATORS) == infer.ESTIMATORS
+
+
+def test_held_topologies_count_alike_but_for_impossible_particles():
+    log_weights = np.array([-3.0, -900.0, -np.inf, 0.0])
+    estimate = vimco(log_weights)
+    held = of_held_topologies(estimate, log_weights)
+    assert held.log_joint.tolist() == [0.25, 0.25, 0.0, 0.25]
+    assert held.log_q_branches.tolist() == [-0.25, -0.25, 0.0, -0.25]
+    assert held.lower_bound == estimate.lower_bound
+    assert (held.log_q_topology == estimate.log_q_topology).all()

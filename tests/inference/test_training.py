@@ -14,7 +14,7 @@ from phloem.config.infer import BRANCH_MODELS, preset
 from phloem.errors import BadArgument, TaxonMismatch, TrainingFailed
 from phloem.inference import training as training_module
 from phloem.inference.evaluation import evaluate
-from phloem.inference.particles import draw_particles
+from phloem.inference.particles import draw_particles, vimco
 from phloem.inference.training import Report, Training, TrainingStart, start_in, train
 from phloem.interrupts import stoppable
 from phloem.kernels.philox import fill_normal_rows
@@ -53,6 +53,67 @@ def test_a_steps_gradient_is_that_of_its_slow_twin(branches, estimator):
         (expected,) = torch.autograd.grad(total, parameter, retain_graph=True)
         assert expected.abs().max() > 1e-6, name
         torch.testing.assert_close(-gradient, expected, rtol=1e-8, atol=1e-9, msg=lambda text, name=name: name + text)
+
+
+@pytest.mark.parametrize("branches", ["split", "edge"])
+def test_with_topologies_held_lengths_follow_the_slow_twins_mean_of_each_ones_bound(branches):
+    """Plain and, as the mean over many steps, with less noise."""
+    model, target = example(branches)
+    lengths = dict(model.branches.named_parameters())
+    means, plain = {}, dataclasses.replace(PLAIN, steps=10**6)
+    for doubly in (False, True):
+        config = dataclasses.replace(plain, doubly_reparameterized=doubly)
+        training = Training(model, target, config, seed=5, held=True)
+        rows = []
+        for step in range(1, 601):
+            training.gradients(step, 0.3)
+            rows.append(torch.cat([-parameter.grad.flatten() for parameter in lengths.values()]))
+        means[doubly] = torch.stack(rows)
+        assert model.network.logits.grad is None
+
+    stream = RandomStream(5, "training", 1)
+    topologies = model.network.sample(4, stream=stream.named("topology"))
+    noise = np.empty((4, 9))
+    fill_normal_rows(stream.named("lengths").key(), 0, 1, noise)
+    patterns = target.likelihood.patterns
+    _, total = surrogate(model, patterns, topologies, noise, estimator="vimco", inverse_temperature=0.3, held=True)
+    expected = torch.cat([gradient.flatten() for gradient in torch.autograd.grad(total, [*lengths.values()])])
+    torch.testing.assert_close(means[False][0], expected, rtol=1e-8, atol=1e-9)
+    difference = means[False] - means[True]
+    used = difference.std(0) > 1e-12
+    assert used.sum() > 10
+    scores = difference.mean(0)[used] / (difference.std(0)[used] / len(difference) ** 0.5)
+    assert scores.abs().max() < 5
+
+
+def test_a_held_topology_that_only_poor_lengths_make_improbable_gets_better_ones():
+    """Its weights vanish beside those of the others, so that the bound of all particles would leave it alone."""
+    found = []
+    for estimator in (None, vimco):
+        model, target = example("split")
+        table = model.branches.table
+        splits = model.network.support.indices(model.network.sample(1000, stream=RandomStream(1, "sample"))).splits
+        count = np.bincount(splits.ravel(), minlength=len(table)) / 1000
+        rare = int(np.argmin(np.where(count > 0.1, count, 2.0)))  # a split that some topologies have
+        with torch.no_grad():
+            table[rare] = torch.tensor([6.0, -4.0])  # lengths near 50, for certain
+        config = TrainingConfig(steps=10**6, ramp=0.0, rate=0.05)
+        training = Training(model, target, config, seed=2, held=True, estimator=estimator)
+        for _ in range(400):
+            training.step()
+        found.append(table[rare, 0].item())
+    assert found[0] < 2.5
+    assert found[1] == 6.0
+
+
+def test_a_users_estimator_is_followed_where_topologies_are_held():
+    moved = []
+    for estimator in (None, vimco, lambda log_weights: vimco(log_weights)._replace(log_joint=0 * log_weights)):
+        model, target = example("split")
+        before = model.branches.table.detach().clone()
+        Training(model, target, TrainingConfig(steps=100), seed=1, held=True, estimator=estimator).step()
+        moved.append(bool((model.branches.table != before).any()))
+    assert moved == [True, True, False]
 
 
 @pytest.mark.parametrize("branches", ["split", "edge"])

@@ -91,8 +91,12 @@ def surrogate(
     *,
     estimator: str,
     inverse_temperature: float,
+    held: bool = False,
 ) -> tuple[float, Tensor]:
-    """The lower bound, and a number whose gradient is the step's: the bound's own plus that of the topologies."""
+    """The lower bound, and a number whose gradient is the step's: the bound's own plus that of the topologies.
+
+    held: topologies are, so that each tree's log weight counts as much, by its lengths.
+    """
     log_weights, log_qs = [], []
     for tree in range(len(topologies)):
         parent = topologies.parent[tree].tolist()
@@ -108,6 +112,8 @@ def surrogate(
     stacked = torch.stack(log_weights)
     count = len(stacked)
     bound = torch.logsumexp(stacked, 0) - math.log(count)
+    if held:
+        return bound.item(), stacked.mean()
     total = bound
     for particle in range(count):
         if estimator == "rws":

@@ -137,6 +137,16 @@ def doubly_reparameterized(estimate: Estimate) -> Estimate:
     return estimate._replace(log_joint=squares, log_q_branches=-squares)
 
 
+def of_held_topologies(estimate: Estimate, log_weights: FloatArray) -> Estimate:
+    """For branch lengths where Q(τ) is held: all particles that are possible count alike, each for its own topology.
+
+    The bound of all together hardly feels one with poor lengths, as another makes up for it. A topology that only its
+    lengths make improbable would never get better ones, and the fit of Q(τ) in the end would give it up.
+    """
+    alike = np.where(log_weights > -math.inf, 1 / len(log_weights), 0.0)
+    return estimate._replace(log_joint=alike, log_q_branches=-alike)
+
+
 Estimator = Callable[[FloatArray], Estimate]
 ESTIMATORS: dict[str, Estimator] = {"vimco": vimco, "rws": rws}
 

@@ -13,14 +13,22 @@ import numpy as np
 import torch
 from torch import nn
 
-from phloem.arrays import AnyArray
+from phloem.arrays import AnyArray, FloatArray
 from phloem.autograd import check_tensors
 from phloem.config import EvaluationConfig, TrainingConfig
 from phloem.errors import BadArgument
 from phloem.inference.draws import DrawCollector
 from phloem.inference.evaluation import draw_log_weights
 from phloem.inference.laplace import ParameterStart
-from phloem.inference.particles import ESTIMATORS, Estimator, Particles, check_same_taxa, doubly_reparameterized
+from phloem.inference.particles import (
+    ESTIMATORS,
+    Estimate,
+    Estimator,
+    Particles,
+    check_same_taxa,
+    doubly_reparameterized,
+    of_held_topologies,
+)
 from phloem.inference.refitting import refit_topologies
 from phloem.inference.sharing import STEP, share_parameters
 from phloem.kernels.training import DECAY, EPSILON, SQUARE_DECAY, adam_update
@@ -203,6 +211,7 @@ class Training(Trainable):
         self._stream = RandomStream(seed, "training")
         self.ranks: Ranks = ALONE  # that share out the particles of each step, all with this training
         self._estimator = estimator or ESTIMATORS[config.estimator]
+        self._is_own_estimator = estimator is not None
         self._is_refitted = np.zeros(1, np.bool_)
         self._topology_adam = TableAdam(model.network)
         self._branch_adam = Adam(model.branches.parameters(), clipping=config.clipping)
@@ -241,7 +250,7 @@ class Training(Trainable):
         )
         log_weights = self.ranks.gathered(Particles.of(draw, log_joint).log_weights(), self.config.particles)
         plain = self._estimator(log_weights)
-        estimate = doubly_reparameterized(plain) if doubly else plain
+        estimate = self._for_lengths(plain, log_weights)
         for adam in self._adams().values():
             adam.clear_gradients()
         factors = (*estimate[1:], plain.log_joint, plain.log_q_branches)
@@ -261,6 +270,12 @@ class Training(Trainable):
             self.ranks.add_gradients([*self.model.parameters()])
             self._topology_adam.take_shared_gradient()
         return estimate.lower_bound
+
+    def _for_lengths(self, estimate: Estimate, log_weights: FloatArray) -> Estimate:
+        """The estimate with the factors that branch lengths follow; a user's own is followed in all that it says."""
+        if self.held and not self._is_own_estimator:
+            return of_held_topologies(estimate, log_weights)
+        return doubly_reparameterized(estimate) if self.config.doubly_reparameterized else estimate
 
     def state(self) -> dict[str, AnyArray]:
         """Everything the next step depends on besides the config, the seed and the target."""
