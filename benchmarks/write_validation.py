@@ -48,7 +48,6 @@ TITLES = {
     "JC": "JC, 5 to 8 taxa",
     "GTR": "GTR+G4, 5 to 8 taxa",
     "control": "Control: a wrong prior",
-    "short": "50 taxa, training too short",
     "fifty": "50 taxa",
 }
 
