@@ -14,6 +14,7 @@ from phloem.inference.particles import (
     lower_bound,
     of_held_topologies,
     rws,
+    topology_names,
     vimco,
 )
 from phloem.kernels.training import leave_one_out_bounds, log_mean_exp
@@ -147,11 +148,31 @@ def test_the_config_has_the_same_names():
     assert tuple(ESTIMATORS) == infer.ESTIMATORS
 
 
-def test_held_topologies_count_alike_but_for_impossible_particles():
-    log_weights = np.array([-3.0, -900.0, -np.inf, 0.0])
-    estimate = vimco(log_weights)
-    held = of_held_topologies(estimate, log_weights)
-    assert held.log_joint.tolist() == [0.25, 0.25, 0.0, 0.25]
-    assert held.log_q_branches.tolist() == [-0.25, -0.25, 0.0, -0.25]
-    assert held.lower_bound == estimate.lower_bound
-    assert (held.log_q_topology == estimate.log_q_topology).all()
+def test_each_held_topology_has_the_bound_of_its_own_particles():
+    """Its gradient is that of the bounds' mean, weighted by how many particles each has; squared, it is less noisy."""
+    log_weights = torch.tensor([-3.0, -900.0, -torch.inf, 0.0, -2.0, -torch.inf, 1.0], dtype=torch.float64)
+    groups = [[0, 4, 6], [1], [2, 3], [5]]
+    names = np.array([7.0, 2.0, 5.0, 5.0, 7.0, 3.0, 7.0])
+    estimate = vimco(log_weights.numpy())
+    log_weights.requires_grad_()
+    possible = [group for group in groups if log_weights[group].max() > -math.inf]
+    total = sum(len(group) / 7 * log_mean(log_weights[group]) for group in possible)
+    (expected,) = torch.autograd.grad(total, log_weights)
+    held = of_held_topologies(estimate, log_weights.detach().numpy(), names, doubly=False)
+    np.testing.assert_allclose(held.log_joint, expected.numpy(), atol=1e-15)
+    assert held.log_joint.sum() == pytest.approx(6 / 7)
+    squared = of_held_topologies(estimate, log_weights.detach().numpy(), names, doubly=True)
+    sizes = np.array([3, 1, 2, 2, 3, 1, 3])
+    np.testing.assert_allclose(squared.log_joint, 7 / sizes * expected.numpy() ** 2, atol=1e-15)
+    for found in (held, squared):
+        assert (found.log_q_branches == -found.log_joint).all()
+        assert found.lower_bound == estimate.lower_bound
+        assert (found.log_q_topology == estimate.log_q_topology).all()
+
+
+def test_equal_topologies_have_equal_names_and_others_have_others():
+    topologies = EVERYTHING[[3, 0, 3, *range(15)]]
+    names = topology_names(topologies)
+    assert names[0] == names[2] == names[6]
+    assert len(set(names.tolist())) == 15
+    assert (names == np.floor(names)).all()

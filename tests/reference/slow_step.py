@@ -95,7 +95,7 @@ def surrogate(
 ) -> tuple[float, Tensor]:
     """The lower bound, and a number whose gradient is the step's: the bound's own plus that of the topologies.
 
-    held: topologies are, so that each tree's log weight counts as much, by its lengths.
+    held: topologies are, so that each has a bound of its own.
     """
     log_weights, log_qs = [], []
     for tree in range(len(topologies)):
@@ -113,7 +113,13 @@ def surrogate(
     count = len(stacked)
     bound = torch.logsumexp(stacked, 0) - math.log(count)
     if held:
-        return bound.item(), stacked.mean()
+        rows: dict[bytes, list[Tensor]] = {}
+        for tree, row in enumerate(topologies.parent):
+            rows.setdefault(row.tobytes(), []).append(stacked[tree])
+        bounds = [
+            len(own) / count * (torch.logsumexp(torch.stack(own), 0) - math.log(len(own))) for own in rows.values()
+        ]
+        return bound.item(), torch.stack(bounds).sum()
     total = bound
     for particle in range(count):
         if estimator == "rws":

@@ -75,16 +75,17 @@ def end_of(ranks: Sequence[subprocess.Popen]) -> list[tuple[int, str, str]]:
 
 
 class OneOfMany(Ranks):
-    """One rank of a step whose log weights are known."""
+    """One rank of a step of which it is known what all ranks gather, one after the other."""
 
-    def __init__(self, rank: int, size: int, log_weights: FloatArray) -> None:
+    def __init__(self, rank: int, size: int, gathered: Sequence[FloatArray]) -> None:
         self.rank, self.size = rank, size
-        self.log_weights = log_weights
+        self.known = iter(gathered)
 
     def gathered(self, own: FloatArray, count: int) -> FloatArray:
         first, end = self.share(count)
-        np.testing.assert_allclose(own, self.log_weights[first:end], rtol=1e-9)
-        return self.log_weights
+        everything = next(self.known)
+        np.testing.assert_allclose(own, everything[first:end], rtol=1e-9)
+        return everything
 
 
 class AllOfMany(Ranks):

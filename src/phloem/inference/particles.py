@@ -11,6 +11,7 @@ log Q. Training multiplies the gradients by these factors.
 
 import math
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ from phloem.random_streams import RandomStream
 from phloem.target.posterior import TreePosterior
 from phloem.trees.topology import TopologyBatch
 from phloem.variational.joint import JointModel, TreeDraw
+
+NAME_BYTES = 6  # of a topology's name, which a float can hold
 
 
 class Particles(NamedTuple):
@@ -137,14 +140,29 @@ def doubly_reparameterized(estimate: Estimate) -> Estimate:
     return estimate._replace(log_joint=squares, log_q_branches=-squares)
 
 
-def of_held_topologies(estimate: Estimate, log_weights: FloatArray) -> Estimate:
-    """For branch lengths where Q(τ) is held: all particles that are possible count alike, each for its own topology.
+def of_held_topologies(estimate: Estimate, log_weights: FloatArray, names: FloatArray, *, doubly: bool) -> Estimate:
+    """For branch lengths where Q(τ) is held: every topology has a bound of its own, of the particles that it has.
 
-    The bound of all together hardly feels one with poor lengths, as another makes up for it. A topology that only its
-    lengths make improbable would never get better ones, and the fit of Q(τ) in the end would give it up.
+    The bound of all particles together hardly feels a topology with poor lengths, as another makes up for it. One that
+    only its lengths make improbable would never get better ones, and the fit of Q(τ) in the end would give it up.
+
+    names: numbers that are equal for equal topologies. doubly: the reparameterised form that `doubly_reparameterized`
+    describes.
     """
-    alike = np.where(log_weights > -math.inf, 1 / len(log_weights), 0.0)
-    return estimate._replace(log_joint=alike, log_q_branches=-alike)
+    _, group, counts = np.unique(names, return_inverse=True, return_counts=True)
+    largest = np.full(len(counts), -np.inf)
+    np.maximum.at(largest, group, log_weights)
+    weights = np.exp(log_weights - np.where(largest > -np.inf, largest, 0.0)[group])
+    totals = np.bincount(group, weights)
+    shares = weights / np.where(totals > 0, totals, 1.0)[group]
+    factors = counts[group] / len(group) * (shares**2 if doubly else shares)
+    return estimate._replace(log_joint=factors, log_q_branches=-factors)
+
+
+def topology_names(topologies: TopologyBatch) -> FloatArray:
+    """A number for each topology, (batch,), the same in every process; others have others, but for one pair in 10¹⁴."""
+    digests = (blake2b(row.tobytes(), digest_size=NAME_BYTES).digest() for row in topologies.parent)
+    return np.array([float(int.from_bytes(digest, "little")) for digest in digests])
 
 
 Estimator = Callable[[FloatArray], Estimate]

@@ -28,6 +28,7 @@ from phloem.inference.particles import (
     check_same_taxa,
     doubly_reparameterized,
     of_held_topologies,
+    topology_names,
 )
 from phloem.inference.refitting import refit_topologies
 from phloem.inference.sharing import STEP, share_parameters
@@ -38,6 +39,7 @@ from phloem.runs.history import History
 from phloem.runs.ranks import ALONE, Ranks
 from phloem.target.posterior import TreePosterior
 from phloem.target.priors import UniformPrior
+from phloem.trees.topology import TopologyBatch
 from phloem.variational.joint import DrawGradients, JointModel
 from phloem.variational.training import TableAdam
 
@@ -250,7 +252,7 @@ class Training(Trainable):
         )
         log_weights = self.ranks.gathered(Particles.of(draw, log_joint).log_weights(), self.config.particles)
         plain = self._estimator(log_weights)
-        estimate = self._for_lengths(plain, log_weights)
+        estimate = self._for_lengths(plain, log_weights, draw.topologies)
         for adam in self._adams().values():
             adam.clear_gradients()
         factors = (*estimate[1:], plain.log_joint, plain.log_q_branches)
@@ -271,11 +273,13 @@ class Training(Trainable):
             self._topology_adam.take_shared_gradient()
         return estimate.lower_bound
 
-    def _for_lengths(self, estimate: Estimate, log_weights: FloatArray) -> Estimate:
+    def _for_lengths(self, estimate: Estimate, log_weights: FloatArray, own_topologies: TopologyBatch) -> Estimate:
         """The estimate with the factors that branch lengths follow; a user's own is followed in all that it says."""
+        doubly = self.config.doubly_reparameterized
         if self.held and not self._is_own_estimator:
-            return of_held_topologies(estimate, log_weights)
-        return doubly_reparameterized(estimate) if self.config.doubly_reparameterized else estimate
+            names = self.ranks.gathered(topology_names(own_topologies), len(log_weights))
+            return of_held_topologies(estimate, log_weights, names, doubly=doubly)
+        return doubly_reparameterized(estimate) if doubly else estimate
 
     def state(self) -> dict[str, AnyArray]:
         """Everything the next step depends on besides the config, the seed and the target."""
