@@ -105,7 +105,7 @@ def test_the_likelihood_at_the_truth_is_that_of_the_true_model():
 
 @pytest.mark.slow
 def test_a_data_set_gives_a_line_with_the_rank_of_everything():
-    study = validate.STUDIES["GTR"]._replace(steps=100)
+    study = validate.STUDIES["GTR"]
     line = json.loads(json.dumps(validate.outcome(study, 0)))
     assert (line["taxa"], line["sites"], line["seed"]) == (5, 100, 20_000)
     names = {"tree length", "branch of t1", "path from t1 to t2", "alpha", "pi(T)", "r(G<->T)", "log likelihood"}
